@@ -1,1 +1,1 @@
-"""What a person touches: the command line and, later, the workbench page."""
+"""The user interfaces: the command line and the workbench page."""

@@ -15,7 +15,7 @@ Bench = Mapping[str, Any]
 
 
 def command_lines(a: Bench, b: Bench) -> str:
-    """Return commands that train both sides, giving runs with the same keys, and compare them if they share a cache.
+    """Return commands that train the runs of both sides, and compare them and export B if only their options differ.
 
     Args:
         a: one-row bench that side A was trained with.

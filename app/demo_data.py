@@ -30,7 +30,7 @@ class DemoImages:
 
 
 def claim_folder(folder: Path) -> None:
-    """Mark a new, empty or earlier demo folder as the demo's, whose files may then be replaced.
+    """Mark a folder that is new, empty or from an earlier demo as the demo's; its files may then be replaced.
 
     Raises:
         OutputError: the folder holds other files, or cannot be written.
@@ -64,7 +64,7 @@ def solar_cells(folder: Path) -> DemoImages:
 
 
 def digits(folder: Path) -> DemoImages:
-    """Write scikit-learn's digits as PNG files below folder: 10 long-tailed classes, from 120 images down to 8."""
+    """Write scikit-learn's digits as PNG files below `folder`: 10 long-tailed classes, from 120 images down to 8."""
     images, labels = load_digits(return_X_y=True)
     named = []
     for digit, count in enumerate(np.geomspace(120, 8, 10).astype(int)):

@@ -1,4 +1,4 @@
-"""Nesting limit for untrusted values: JSON from a browser or a store, like YAML from a user."""
+"""Nesting limit for untrusted JSON from a browser or a store; YAML from a user has the same limit."""
 
 from typing import Any
 

@@ -30,15 +30,15 @@ def keys_of(bench: Mapping[str, Any]) -> dict[int, str]:
 
 @lru_cache(maxsize=2)
 def _table(cache: Path, _written: int) -> FeatureTable:
-    """Return the rows of a cache without its vectors; the cache holds two entries, for A and B."""
+    """Return the rows of a cache without its vectors; two results are kept, for A and B."""
     return read_table(cache, stored=True)
 
 
 def collect(keys: Mapping[int, str], workspace: Workspace) -> tuple[bool, tuple[Path, ...]]:
-    """Take over runs that are in other stores into the page's own store.
+    """Copy runs that other stores hold into the page's own store.
 
     Returns:
-        Whether the page's store now holds all of them, and the stores that some came from.
+        Whether the page's store now holds all runs, and the stores that some of them came from.
 
     Raises:
         OSError: a run cannot be written.

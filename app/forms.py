@@ -46,7 +46,7 @@ def tree_of(rows: Sequence[Row], values: Mapping[str, Any]) -> Tree:
 
 
 def spec_of(spec_type: type[SpecT], rows: Sequence[Row], values: Mapping[str, Any], fixed: Tree | None = None) -> SpecT:
-    """Build a spec from the control values, with settings on top that the form does not show.
+    """Build a spec from the control values, overridden by `fixed` settings that the form does not show.
 
     Raises:
         SettingsError: a value is not allowed; the message names every such option.

@@ -32,7 +32,7 @@ class Bar:
 
 @contextmanager
 def bar(text: str) -> Iterator[Bar]:
-    """Show a progress bar on standard error while the block runs, if that is a terminal."""
+    """Show a progress bar while the block runs, if standard error is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True, markup=False)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -34,12 +34,12 @@ class Row:
         sentence: what the option does.
         control: type of control: one of several choices, checkbox, number, list of names, comma-separated numbers,
             line of text, or YAML text.
-        needs: for each union above the option, the row that selects the kind and the required kind.
+        needs: for each part of the path with several kinds, the key of the row that selects one, and the kind needed.
         choices: the values of a choice.
         experimental: the choices that are experimental.
         whole: whether a number is an integer.
         optional: whether a number may be left empty.
-        empty: what an empty number means, in a word or two.
+        empty: what an empty number field means, in a word or two.
         low: lower bound, or None.
         high: upper bound, or None.
         default: the control's initial value.
@@ -202,9 +202,9 @@ def _limits(field: FieldInfo) -> tuple[float | None, float | None]:
 
 
 def _with_distinct_label(row: Row, rows: Sequence[Row], spec_type: type[BaseModel]) -> Row:
-    """Prefix a row's label with its part if a row that can be visible at the same time has the same label.
+    """Prefix a row's label with that of a part of its path if a row that can be visible with it has the same label.
 
-    Of the rows with one label, the one that needs the fewest kinds keeps it.
+    Of several rows with the same label, one that needs fewer kinds than all others keeps its label.
     """
     others = [o for o in rows if o.label == row.label and o.key != row.key and _can_coexist(row, o)]
     if not others or all(len(row.needs) < len(o.needs) for o in others):
@@ -213,7 +213,7 @@ def _with_distinct_label(row: Row, rows: Sequence[Row], spec_type: type[BaseMode
 
 
 def _can_coexist(a: Row, b: Row) -> bool:
-    """Whether two rows can exist at the same time, because they do not need different kinds of one option."""
+    """Whether two rows can exist at the same time: not if they need different kinds of the same part."""
     kinds = dict(a.needs)
     return all(kinds.get(key, kind) == kind for key, kind in b.needs)
 

@@ -41,8 +41,8 @@ class Switch:
         name: common name of the method.
         help: what the method does, in one sentence.
         sets: dotted options and their recommended values; the first decides whether the switch is on.
-        needs: options of other parts that the method requires, with their values.
-        instead: dotted options that the method replaces, and that it sets to their neutral values.
+        needs: other dotted options that the method requires, with their values.
+        instead: dotted options that the method replaces and therefore sets to their neutral values.
     """
 
     name: str
@@ -108,7 +108,7 @@ def with_switch(values: Mapping[str, Any], switch: Switch, on: bool) -> Values:
 
 
 def _changes_of(run: RunSpec, switch: Switch) -> Tree:
-    """Return the options, with values, that turning on a switch changes in a run."""
+    """Return the options of a run that turning on a switch changes, with their new values."""
     needed = {path: value for path, value in switch.needs.items() if value_at(run, path) != value}
     present = [path for path in switch.instead if value_at(run, path) is not None]
     replaced = {path: value for path, value in _neutral(present).items() if value_at(run, path) != value}
@@ -116,7 +116,7 @@ def _changes_of(run: RunSpec, switch: Switch) -> Tree:
 
 
 def _neutral(paths: Iterable[str]) -> Tree:
-    """Return, for each option path, the value without effect; omit options of a kind that itself has an effect."""
+    """Return the default of each option, which has no effect; omit options that the default run does not have."""
     values = {path: value_at(RunSpec(), path) for path in paths}
     plain = {path: value.model_dump() if isinstance(value, BaseModel) else value for path, value in values.items()}
     return {path: value for path, value in plain.items() if value is not None}
@@ -138,7 +138,7 @@ def undo_changes(values: Mapping[str, Any], changed: Changed) -> Values:
 
 
 def nearest_preset(run: RunSpec) -> tuple[str, bool]:
-    """Return the preset with the fewest options that differ from a run, and whether none does; data options aside."""
+    """Return the preset that differs from a run in the fewest options, and whether in none, ignoring data and seed."""
     plain = run.model_copy(update={"columns": (), "background": (), "seed": 0})
     distance = {name: len(changes(preset_spec(name), plain)) for name in preset_names()}
     best = min(distance, key=lambda name: distance[name])
@@ -167,7 +167,7 @@ def changes(start: BaseModel, end: BaseModel) -> Tree:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row in which the sides differ, with both values; None if the option does not exist on a side."""
+    """A row in which the sides differ, with both values; a value is None if the option does not exist on that side."""
 
     row: Row
     a: Any

@@ -21,13 +21,13 @@ HANDLER = "frostbench.escape"
 
 
 def accept_all_characters() -> None:
-    """Make standard output and error escape characters their encoding lacks, instead of raising an error.
+    """Make standard output and error escape the characters that their encoding lacks instead of raising an error.
 
     Escaped names stay distinct; `--out` writes them unescaped.
     """
     codecs.register_error(HANDLER, escape)
     for stream in (sys.stdout, sys.stderr):
-        # Streams replaced by a notebook, or of a process without a terminal, may not be reconfigurable.
+        # The streams of a notebook, or of a process without a terminal, may not be reconfigurable.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=HANDLER)
 

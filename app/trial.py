@@ -76,7 +76,7 @@ def probabilities(trial: Trial, temperature: float, prior: float) -> list[float]
     Args:
         trial: prediction of the head.
         temperature: extra temperature; 1 has no effect.
-        prior: 0 for the head's own prior, 1 for the uniform prior; between them, their normalised geometric mean.
+        prior: 0 for the head's own prior, 1 for the uniform prior; between, their normalised weighted geometric mean.
 
     Returns:
         For temperature 1 and prior 0, bit for bit the output of `predict_images`; for 1 and 1, its output under the

@@ -24,7 +24,7 @@ NAME_CHARACTERS = 200
 
 
 class UploadError(ValueError):
-    """An image is too large, has no space left for it, or is no longer on the server."""
+    """An image is too large, does not fit beside other uploads, or is no longer on the server."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Uploads:
         """Return a stored image.
 
         Raises:
-            UploadError: the image is not stored, or no longer.
+            UploadError: the image is not, or no longer, stored.
         """
         with self._lock:
             upload = self._kept.get(key)
@@ -107,14 +107,14 @@ class Uploads:
             shutil.rmtree(upload.path.parent, ignore_errors=True)
 
     def _make_room(self) -> None:
-        """Remove the oldest images until one more of the largest size fits."""
+        """Reserve room for an image of the largest size, removing the oldest images if needed."""
         with self._lock:
             self._n_uploading += 1
             room = self.most_total - self._n_uploading * self.most_bytes
             if room < 0:
                 self._n_uploading -= 1
                 raise UploadError(
-                    f"Images uploaded at the same time may take {self.most_total // MIB} MB at most, and others are "
+                    f"Images uploaded at the same time may take at most {self.most_total // MIB} MiB, and others are "
                     "still being uploaded. Try again in a moment."
                 )
             kept = sum(upload.size for upload in self._kept.values())
@@ -134,7 +134,7 @@ class Uploads:
                 size += len(chunk)
                 if size > self.most_bytes:
                     raise UploadError(
-                        f"An image may have at most {self.most_bytes // MIB} MB, but this one is larger. Choose a "
+                        f"An image may have at most {self.most_bytes // MIB} MiB, but this one is larger. Choose a "
                         "smaller image."
                     )
                 file.write(chunk)

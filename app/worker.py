@@ -1,7 +1,7 @@
 """The worker of a job: `python -m frostbench.app.worker FOLDER [PLUGIN ...]`.
 
-It needs no coordinator: it waits while as many older jobs as the request has slots are unfinished, trains, and ends.
-When it begins and when it ends, it starts the worker of the next job in line. It trains only jobs that this user
+Workers need no coordinator. Each waits until fewer older jobs are unfinished than its request has slots, trains, and
+ends. When it begins and when it ends, it starts the worker of the next job in line. It trains only jobs that this user
 submitted on this machine, and executes only the plugins in its arguments.
 """
 
@@ -31,9 +31,9 @@ from frostbench.app.streams import accept_all_characters
 
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 0.5
-"""Polling period of the next in line, the only worker that waits."""
+"""Polling period of the worker of the next job in line, the only one that waits."""
 NEAR_SECONDS = 30.0
-"""How long before the end of a job the next in line loads the training code."""
+"""Remaining time of a job at which the worker of the next one in line loads the training code."""
 GRACE_SECONDS = 3.0
 """How long a run without a finished epoch may go on after a request to stop."""
 
@@ -75,7 +75,7 @@ def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
 
 
 def _own_request(folder: Path, plugins: Plugins) -> Request:
-    """Return the request, with the store set to the one that holds the job, which may have been moved.
+    """Return the request, with the store that holds the job now, because a store may be moved.
 
     Raises:
         JobError: the job is foreign or damaged, or names a plugin that is not allowed.
@@ -88,7 +88,7 @@ def _own_request(folder: Path, plugins: Plugins) -> Request:
 
 
 def _wait(ahead: list[Path], most: int, until_near: bool = False) -> list[Path]:
-    """Wait until at most `most` jobs are unfinished or, with `until_near`, one is near its end; return those left."""
+    """Wait until at most `most` jobs are unfinished or, with `until_near`, one nears its end; return the unfinished."""
     while len(ahead := unfinished(ahead)) > most and not (until_near and any(map(_is_near_its_end, ahead))):
         time.sleep(WAIT_SECONDS)
     return ahead
@@ -100,7 +100,7 @@ def _is_near_its_end(folder: Path) -> bool:
 
 
 def _start_next(folder: Path, plugins: Plugins) -> None:
-    """Start the worker of the next in line; if that fails, the next process that reads the queue tries again."""
+    """Start the worker of the next job in line; if that fails, the next process that reads the queue tries again."""
     try:
         queue.advance(folder.parent.parent, plugins)
     except (ValueError, OSError):
@@ -140,8 +140,8 @@ def _handle_stop_request(folder: Path, progress: Progress, plugins: Plugins) -> 
 def _wait_for_end(folder: Path, progress: Progress) -> str:
     """Give the main thread time to save results; return the message for a job that did not end in that time.
 
-    A run with a finished epoch has no time limit: training stops within a second, but the current step, the evaluation
-    on validation rows and writing the head may take longer.
+    A run with a finished epoch has no time limit, because the current step, the evaluation on validation rows and
+    writing the head may take long.
     """
     until = time.monotonic() + GRACE_SECONDS
     while progress.status.state in UNFINISHED and (progress.status.holds or time.monotonic() < until):

@@ -1,4 +1,4 @@
-"""The caches, runs and files that the page may access: those below one folder, and one run store of its own."""
+"""The caches, runs and files that the page may access: those below one folder, and the page's own run store."""
 
 import os
 import stat
@@ -43,7 +43,7 @@ class Workspace:
     named at the start. It cannot make the page read other files or fetch anything from the network.
 
     Attributes:
-        root: folder that is searched for caches.
+        root: folder that is searched for caches and run stores.
         named: caches named when the app was started; they are listed first.
         store: run store, which also holds the jobs.
         device: device for training heads, such as cpu or cuda.
@@ -106,7 +106,7 @@ class Workspace:
         return view_roles(self.cache(name))
 
     def file(self, name: str) -> Path:
-        """Resolve a path that a browser sent and check that the page may read it; every such path must pass here.
+        """Resolve a path that a browser sent, and check that the page may read it; needed for every such path.
 
         Raises:
             SettingsError: the file lies outside the root, is not a regular file, or is too large.
@@ -129,8 +129,8 @@ class Workspace:
             raise unreadable
         if status.st_size > MOST_BYTES:
             raise SettingsError(
-                f"The page reads files of at most {MOST_BYTES // MIB} MB, but {name!r} has {status.st_size // MIB} MB. "
-                "Use the command line."
+                f"The page reads files of at most {MOST_BYTES // MIB} MiB, but {name!r} has {status.st_size // MIB} "
+                "MiB. Use the command line."
             )
         return path
 

@@ -54,8 +54,8 @@ def fit(
     """Train a head on vectors and labels, and evaluate it on validation rows.
 
     The data is split into training, validation, calibration and test rows. The number of epochs is chosen on validation
-    rows and temperatures are fitted on calibration rows. The head is then trained again on training and validation rows
-    together with the same choices; its metrics are those from before this refit.
+    rows and temperatures are fitted to calibration rows. With these choices, the head is then trained again on training
+    and validation rows together; its metrics are those from before this refit.
 
     Args:
         x: vectors [N, D], a mapping of column names to vectors, a table, or a cache or its folder. Vectors are stored
@@ -75,7 +75,7 @@ def fit(
         plugins: Python files with your own losses and heads; their code is executed.
         store: folder in which the run is kept and reused, or None to keep nothing.
         refit: whether to train again on training and validation rows. None refits if possible; otherwise the
-            `warnings` of the result state why not.
+            `warnings` of the result say why not.
 
     Returns:
         The trained head with its record, metrics and warnings.
@@ -85,8 +85,8 @@ def fit(
             `warnings` of the result.
 
     Raises:
-        ValueError: arrays do not match, labels are missing, vectors are not finite, settings are unknown, not allowed
-            or in conflict, or `refit` is True without validation rows.
+        ValueError: arrays differ in length, labels are missing, vectors are not finite, settings are unknown, not
+            allowed or in conflict, training fails, or `refit` is True without validation rows.
 
     Example:
         >>> import frostbench
@@ -143,15 +143,15 @@ def compare(
         plugins: Python files with your own losses and heads; their code is executed.
         store: folder in which the runs are kept and reused, or None to keep nothing.
         role: rows to compare on: "validation", or "test" once everything else is decided.
-        tune: settings to choose from for each row, equally many per row: values by dotted option, such as
-            {"train.optim.lr": [0.003, 0.01]}, a list of settings, or {} for none. Each row is then represented by the
-            setting that is best on the validation rows.
+        tune: by row, the settings to choose from, as values by dotted option, such as
+            {"train.optim.lr": [0.003, 0.01]}, or as a list: equally many for all rows, or {} for none. Each row is then
+            represented by the setting that is best on the validation rows.
 
     Returns:
         The comparison; print it for a sentence per row and the tables.
 
     Raises:
-        ValueError: as in `fit`, or there are fewer than two rows, or rows have different numbers of settings to tune.
+        ValueError: as in `fit`, or there are fewer than two rows, or tuned rows have different numbers of settings.
 
     Example:
         >>> import frostbench
@@ -181,7 +181,7 @@ def load(folder: Path | str, plugins: Sequence[str | Path] = ()) -> Predictive:
 
     Args:
         folder: folder of the bundle, as written by `frostbench export`, `frostbench train --out` or `Fitted.save`.
-        plugins: .py files that may be executed if the head is a plugin; other files are ignored.
+        plugins: .py files that may be executed if the head is a plugin; only the file that it needs is.
 
     Warns:
         UserWarning: a part of the bundle could not be checked.
@@ -231,7 +231,7 @@ def _bench(
 
 
 def _run(bench: BenchSpec, device: str) -> tuple[str, ...]:
-    """Train the missing runs and return the warnings about split and options; settings of tuned rows may fail."""
+    """Train the missing runs and return warnings about split and options; without tuning, a failed run is an error."""
     events = list(run_bench(bench, device=device))
     failed = [f"row {e.row!r}, seed {e.seed}: {e.message}" for e in events if isinstance(e, RunFailed)]
     if failed and not bench.tune:

@@ -1,4 +1,4 @@
-"""Writes arrays in memory as a cache, so that they are checked and used like one."""
+"""Writes arrays in memory to a cache, so that they are checked and used like any other cache."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from frostbench.embedcache.storage.state import read_state
 from frostbench.embedcache.table import FeatureTable
 
 Vectors = Any
-"""Vectors [N, D] as accepted by `frostbench.embedcache.given.vectors.read_vectors`, or a mapping of names to these."""
+"""Vectors as accepted by `frostbench.embedcache.given.vectors.read_vectors`, or a mapping of column names to these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Given:
 
     Attributes:
         folder: folder of the cache.
-        classes: [C] classes as the caller names them; text for a cache or a table.
+        classes: [C] classes, in the type of the caller's labels; class names for a cache or a table.
         notes: notes on the data.
     """
 
@@ -58,7 +58,8 @@ def cache_of(
         folder: folder of the new cache.
 
     Raises:
-        ValueError: arrays have the wrong length or type, labels are missing or duplicated, or a vector is not finite.
+        ValueError: arrays have the wrong length or type, a label is missing, a class name is repeated, a vector is not
+            finite, or labels, groups or class names are given with a cache or table.
     """
     if isinstance(x, str | Path | FeatureTable) and not all(v is None for v in (labels, groups, class_names)):
         raise SettingsError(
@@ -85,17 +86,18 @@ def cache_of(
 
 
 def vector_columns(x: Vectors, name: str, *, tokens: bool = False) -> dict[str, npt.NDArray[Any]]:
-    """Return vectors by column name; a single array gets the given name.
+    """Return vectors by column name; a single array gets the given name. `tokens` also allows arrays [N, T, D].
 
     Raises:
-        ValueError: a column is not a matrix of numbers, or two column names are equal as text.
+        ValueError: a column does not hold numbers of an allowed shape, two column names are equal as text, or there is
+            no column.
     """
     if not isinstance(x, Mapping):
         return {name: read_vectors(x, tokens=tokens)}
     twice = [key for key, count in Counter(map(str, x)).items() if count > 1]
     if twice or not x:
-        problem = f"duplicate names {twice}" if twice else "none"
-        raise SettingsError(f"Vectors must be columns with unique names, got {problem}. Name each column once.")
+        problem = f"duplicate names {twice}" if twice else "no columns"
+        raise SettingsError(f"Vectors in a mapping must have unique names, got {problem}. Name each column once.")
     return {str(key): read_vectors(value, f"vectors of column {str(key)!r}", tokens=tokens) for key, value in x.items()}
 
 
@@ -112,7 +114,7 @@ def given_roles(split: Any) -> list[str] | None:
     if unknown:
         raise SettingsError(
             f"The role of a row must be one of {list(ROLES)}, got {unknown[:5]}. Use train for rows without a role; "
-            "missing roles are cut from these."
+            "roles that do not occur, except test, are cut from the training rows."
         )
     return roles
 

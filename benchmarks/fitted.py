@@ -29,8 +29,8 @@ class Fitted:
         head: trained head.
         record: record of the run; for a refitted head, of the run before the refit.
         warnings: warnings about data, split, options and training.
-        classes: [C] classes as given in the labels, in the order of the columns of `predict_proba`; class names if it
-            was trained on a cache or a table.
+        classes: [C] classes as given in the labels, in the order of the columns of `predict_proba`; class names if the
+            head was trained on a cache or a table.
         is_refitted: whether the head was trained again on training and validation rows.
 
     Example:
@@ -64,9 +64,10 @@ class Fitted:
         """Return the class probabilities [N, C] of vectors.
 
         Args:
-            x: vectors [N, D], or a mapping of column names to vectors if the head reads several columns.
-            prior: class prior of the data that the vectors come from, as shares by class or [C]. None uses the prior
-                that the head was fitted for, by default that of the training rows.
+            x: vectors [N, D], tokens [N, T, D] if the head pools them, or a mapping of column names to these if the
+                head reads several columns.
+            prior: class prior of the data that the vectors come from, as shares by class or an array [C]. None uses the
+                prior that the head was fitted for, by default that of the training rows.
 
         Raises:
             ValueError: the vectors do not match the head's columns and dimensions, a row is not finite, or the prior is
@@ -132,7 +133,7 @@ class Compared:
     """Result of `frostbench.compare`; print it for a sentence per row and the tables.
 
     Attributes:
-        comparison: table with difference, interval, p value and verdict by row and metric.
+        comparison: the comparison; its `table` has difference, interval, p value and verdict by row and metric.
         warnings: warnings about data, split and options; notes on the runs are in `comparison.notes`.
 
     Example:
@@ -145,7 +146,7 @@ class Compared:
     warnings: tuple[str, ...] = ()
 
     def verdict(self, row: str, metric: str = MAIN) -> str:
-        """Return one sentence that compares a row with the baseline."""
+        """Return one sentence that compares a row with the baseline on a metric."""
         line, made = self.comparison.line(row, metric), self.comparison
         verdict = str(line["verdict"])
         relation = {BETTER: "is better than", WORSE: "is worse than"}.get(verdict, "cannot be distinguished from")

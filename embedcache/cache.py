@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.table import FeatureTable, read_table
@@ -99,4 +100,5 @@ class Cache:
     def __repr__(self) -> str:
         shapes = {name: list(column.shape[1:]) for name, column in self._rows.stored.items()}
         columns = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        return f"<Cache {str(self.path)!r}: {len(self)} rows, {len(self.class_names)} classes, {columns}>"
+        counts = f"{things(len(self), 'row', 'rows')}, {things(len(self.class_names), 'class', 'classes')}"
+        return f"<Cache {str(self.path)!r}: {counts}, {columns}>"

@@ -1,6 +1,6 @@
-"""The canary: a small synthetic image, embedded when a cache is created and again before the cache is used.
+"""The canary: a small synthetic image, embedded when a cache is created and again before more images are embedded.
 
-Comparing both vectors shows whether the current library versions and device still reproduce the stored numbers.
+Comparing the two vectors shows whether the current library versions and device still reproduce the stored numbers.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Conversion of text cells from CSV files, Parquet files or arrays in memory."""
+"""Conversion of cells from CSV files, Parquet files or arrays in memory to text."""
 
 import math
 import numbers
@@ -14,7 +14,7 @@ UNKNOWN_WORDS = frozenset({"NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "NU
 """Markers for missing values written by R, pandas, NumPy, Excel and databases."""
 _MISSING_TYPES = frozenset({"NAType", "NaTType"})
 _EXACT = 2**53
-"""From here on, several integers share one float64 value."""
+"""From this number on, several integers share one float64 value."""
 
 
 def known_cells(cells: Sequence[str | None], name: str) -> tuple[list[str | None], list[str]]:
@@ -44,7 +44,7 @@ def as_texts(values: Sequence[Any], name: str, where: str) -> list[str | None]:
         except TypeError:
             raise ValueError(
                 f"column {name!r} must hold text or whole numbers, but row {row} of {where} (counted from 0) holds "
-                f"{value!r}, a {type(value).__name__}. Convert it to text: a class named 1.0 is not class 1."
+                f"{value!r} of type {type(value).__name__}. Convert the column to text."
             ) from None
     return cells
 
@@ -79,7 +79,7 @@ def whole(value: float) -> int | None:
 def column_texts(column: pa.ChunkedArray, name: str, where: str) -> list[str | None]:
     """Convert the cells of a table column to text; a missing or blank cell becomes None.
 
-    Whole numbers may be stored as floating point, as pandas does if a column of integers has an empty cell. Dates and
+    Whole numbers may be stored as floating point, as by pandas if a column of integers has an empty cell. Dates and
     timestamps are accepted in the column `time` only.
 
     Raises:
@@ -98,8 +98,7 @@ def column_texts(column: pa.ChunkedArray, name: str, where: str) -> list[str | N
     fits += (pa.types.is_date, pa.types.is_timestamp) if name == "time" else ()
     if not any(is_kind(kind) for is_kind in fits):
         raise ValueError(
-            f"column {name!r} must hold text or whole numbers, but {where} holds {kind}. Convert it to text: a class "
-            "named 1.0 is not class 1."
+            f"column {name!r} must hold text or whole numbers, but in {where} its type is {kind}. Convert it to text."
         )
     cells: list[str | None] = column.cast(pa.string()).to_pylist()
     return [None if cell is None or is_blank(cell) else cell for cell in cells]

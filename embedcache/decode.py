@@ -1,19 +1,19 @@
-"""Decoding of image files to uint8 RGB, identical on every machine, or to the reason why a file cannot be decoded.
+"""Decoding of image files to uint8 RGB, identical on every machine; DecodeError states why a file cannot be decoded.
 
 The recipe field `decoder="pillow"` stands for these rules:
 
 - The EXIF orientation is applied. EXIF data that cannot be parsed are ignored.
-- 16-bit grey (I;16, I;16B, I;16L, and I within 0..65535) is scaled by 1/257 and rounded. Pillow itself reads 16-bit
-  colour as the high byte, which differs by at most one level. Other 32-bit values and floating point are refused,
-  because the file does not state their range.
+- 16-bit grey (modes I;16…, and I within 0..65535) is scaled by 1/257 and rounded. Of 16-bit colour Pillow itself reads
+  the high byte only, which differs by at most one level. Other 32-bit and floating-point values are refused, because
+  the file does not state their range.
 - If the recipe states an intensity range (low, high), grey values of more than 8 bits, including 32-bit and
-  floating-point values, are clipped to it and scaled so that low becomes 0 and high becomes 255, rounded. A PGM file
-  whose stated maximum is not 65535 is scaled by that maximum instead. 8-bit images are left unchanged, and 16-bit
-  colour is refused because Pillow cannot read all its bits.
-- Transparency (alpha, palette, colour key) is composited on a stated background.
-- CMYK, YCbCr, L, P and 1 are converted by Pillow. ICC profiles are ignored: pixel values are used as stored.
-- Of animations and multi-page files only the first frame is used, with a remark. For an MPO this is the photo;
-  its other frames (depth, previews) cause no remark.
+  floating-point values, are clipped to it and scaled so that low becomes 0 and high becomes 255, rounded. A PGM file,
+  unless binary with maximum 65535, is scaled by its stated maximum instead. 8-bit images are left unchanged, and
+  16-bit colour is refused because Pillow cannot read all its bits.
+- Transparent pixels (alpha, palette, colour key) are composited on the recipe's background colour.
+- The modes CMYK, YCbCr, L, P and 1 are converted by Pillow. ICC profiles are ignored: pixel values are used as stored.
+- Of animations and multi-page files only the first frame is used, with a remark. In an MPO file it is the photo; the
+  other frames (depth, previews) cause no remark.
 - Truncated files are refused, never filled up with grey.
 
 Nothing here changes Pillow's globals or the warning filters, so decoding is thread-safe.
@@ -31,7 +31,7 @@ from PIL import ExifTags, Image, ImageFile
 from frostbench.embedcache.remarks import Remarks
 
 PIXEL_LIMIT = 89_478_485
-"""Pillow's own limit, a quarter of a GiB as RGB."""
+"""Pillow's own limit on the number of pixels, 256 MiB as RGB."""
 
 # Plain raster formats only: others run programs (EPS calls Ghostscript) or hold no pixels.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF")
@@ -44,8 +44,9 @@ _UNREAD = (
     ("DICOM", 128, (b"DICM",)),
 )
 """Common unsupported formats, some of which are often named .jpg: name, offset and first bytes."""
+_STATE_RANGE = "embed with --intensity-range LOW:HIGH, or convert the image to 16 bits"
 FEW_LEVELS = 64
-"""16-bit images that keep fewer than this many of 256 levels cause a remark."""
+"""16-bit images that keep fewer of the 256 levels than this cause a remark."""
 Range = tuple[float, float]
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -63,7 +64,7 @@ class DecodeError(ValueError):
 
 
 class ElsewhereError(DecodeError):
-    """An image that cannot be embedded because of a different file, and can be once that file is repaired."""
+    """An image that is tried again in the next run, because its file was replaced or another file is at fault."""
 
 
 def read_image_file(path: Path) -> bytes:
@@ -121,13 +122,13 @@ def decode_image(
         data: full content of the file.
         background: RGB colour on which transparent pixels are composited.
         pixel_limit: largest width × height that is decoded; checked before the pixels are read.
-        intensity_range: grey values of more than 8 bits that become 0 and 255; None uses all 16 bits.
+        intensity_range: grey values that become 0 and 255 in images of more than 8 bits; None uses all 16 bits.
 
     Returns:
         RGB pixels uint8 [H, W, 3], and remarks about the image.
 
     Raises:
-        DecodeError: not an image, truncated, too large, or with values whose range is not stated.
+        DecodeError: the content is not an image, is truncated or too large, or has values that the rules refuse.
     """
     try:
         with _open(data) as image:
@@ -146,7 +147,7 @@ def decode_image(
 
 
 def _open(data: bytes) -> ImageFile.ImageFile:
-    """Open an image without the size check of `Image.open`, which warns or raises before the size is known."""
+    """Open an image without the size check of `Image.open`, which warns or raises before the caller sees the size."""
     Image.init()
     for name in _FORMATS:
         factory, accept = Image.OPEN.get(name, (None, None))
@@ -160,8 +161,8 @@ def _open(data: bytes) -> ImageFile.ImageFile:
             continue
     known = next((name for name, offset, magic in _UNREAD if data[offset:].startswith(magic)), None)
     if known is not None:
-        raise DecodeError(f"is {known}, a format that is not read here; convert it")
-    raise DecodeError("is not an image in a format that is read here")
+        raise DecodeError(f"is {known}, an unsupported format; convert the file to PNG, JPEG or TIFF")
+    raise DecodeError("is not an image in a supported format")
 
 
 def _check_size(image: ImageFile.ImageFile, pixel_limit: int) -> None:
@@ -175,12 +176,12 @@ def _has_pages(image: ImageFile.ImageFile) -> bool:
 
 
 def _has_deep_colour(image: ImageFile.ImageFile) -> bool:
-    """Whether the image has several channels of 16 bits, of which Pillow reads the high byte only."""
+    """Return whether the image has several channels of 16 bits, of which Pillow reads the high byte only."""
     return image.mode not in (*_SIXTEEN_BITS, "F") and any(";16" in str(tile[3]) for tile in image.tile)
 
 
 def _states_range(image: ImageFile.ImageFile) -> bool:
-    """Whether the file states its largest value, by which Pillow scales: PNM files with less than full 16 bits."""
+    """Return whether Pillow scales by a maximum that the file states: PNM files, except binary ones of 255 or 65535."""
     return image.format == "PPM" and any(tile[0] != "raw" for tile in image.tile)
 
 
@@ -192,9 +193,9 @@ def _to_rgb(
         grey, remarks = _scale_16_bits(values) if window is None else (_scale(values, window), Remarks(grey=1))
         return Image.fromarray(grey).convert("RGB"), remarks
     if image.mode == "F":
-        raise DecodeError("has floating-point pixels, whose range is not stated; state it, or convert it to 16 bits")
+        raise DecodeError(f"has floating-point pixels, whose range is not stated; {_STATE_RANGE}")
     if is_deep and window is not None:
-        raise DecodeError("has 16-bit colours, to which no intensity range can be applied; convert it to 8 bits")
+        raise DecodeError("has 16-bit colours, to which no intensity range can be applied; convert the image to 8 bits")
     rgb = image.convert("RGB") if not image.has_transparency_data else _composited(image, background)
     low, high = _extremes(rgb) if is_deep else (0, 255)
     return rgb, Remarks(narrow_colour=int(high - low < FEW_LEVELS))
@@ -215,9 +216,7 @@ def _scale_16_bits(values: np.ndarray) -> tuple[np.ndarray, Remarks]:
     wide = values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
     if low < 0 or high > 65535:
-        raise DecodeError(
-            f"has 32-bit pixels from {low} to {high}, whose range is not stated; state it, or convert it to 16 bits"
-        )
+        raise DecodeError(f"has 32-bit pixels from {low} to {high}, whose range is not stated; {_STATE_RANGE}")
     is_narrow = high - low < 257 * FEW_LEVELS
     remarks = Remarks(grey=1, narrow=int(is_narrow), largest=high if is_narrow else 0)
     return ((wide + 128) // 257).astype(np.uint8), remarks
@@ -228,7 +227,7 @@ def _scale(values: np.ndarray, window: Range) -> np.ndarray:
     low, high = window
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
-        raise DecodeError("has pixels that are NaN or infinity; replace them")
+        raise DecodeError("has pixels that are NaN or infinite; replace them")
     return np.floor((np.clip(wide, low, high) - low) * (255 / (high - low)) + 0.5).astype(np.uint8)
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.names import alike_names, check_names
 from frostbench.embedcache.sources.id_parts import parts_of
 from frostbench.embedcache.sources.times import as_time, check_alike
@@ -106,8 +107,8 @@ def make_listing(
     """Sort and check a listing, and extract groups and times from ids by regex.
 
     Raises:
-        ValueError: nothing is listed, an id occurs twice, a regex is invalid or does not match every id, a time is not
-            ISO 8601 or mixes times with and without UTC offset, or a class name is blank.
+        ValueError: nothing is listed, an id occurs twice, a regex is invalid, does not match every id or competes with
+            a column, a time is not ISO 8601, only some times have a UTC offset, or a class name is blank.
     """
     ordered = sorted(items, key=lambda item: item.id)
     if not ordered:
@@ -126,9 +127,9 @@ def make_listing(
     if all(name.isdecimal() for name in names):
         notes.append(
             "The class names are integers. They are sorted as numbers, and the label index of a class is its rank in "
-            f"that order, not its name: {', '.join(names[:5])} … become 0 …{len(names) - 1}."
+            f"that order, from 0 to {len(names) - 1}, not its name."
         )
-    # Omitted if there is none, so that caches begun before times existed can still be resumed.
+    # Omitted if None, so that caches begun before times existed can still be resumed.
     times = {} if time_regex is None else {"time_regex": time_regex}
     return Listing(tuple(ordered), names, tuple(notes), description | {"group_regex": group_regex} | times)
 
@@ -137,12 +138,13 @@ def group_notes(groups: Sequence[str | None]) -> list[str]:
     """Return notes about the groups [N] of a listing, None for rows without one.
 
     >>> group_notes(["a", None])
-    ['1 of 2 images have no group; each of them counts as independent.']
+    ['1 of 2 images has no group and counts as independent.']
     """
     lacking = sum(group is None for group in groups)
     if lacking == len(groups):
         return [NO_GROUPS]
-    notes = [f"{lacking} of {len(groups)} images have no group; each of them counts as independent."] if lacking else []
+    words = "has no group and counts" if lacking == 1 else "have no group; each of them counts"
+    notes = [f"{lacking} of {len(groups)} images {words} as independent."] if lacking else []
     return notes + alike_names((group for group in groups if group is not None), "groups", "groups")
 
 
@@ -150,8 +152,8 @@ def _check_unique(ordered: Sequence[Item]) -> None:
     twice = sorted({a.id for a, b in pairwise(ordered) if a.id == b.id})
     if twice:
         raise ValueError(
-            f"Each image may be listed only once, but {len(twice)} ids occur more than once, for example "
-            f"{', '.join(map(repr, twice[:3]))}. Remove the repeated rows."
+            f"Each image may be listed only once, but {things(len(twice), 'id occurs', 'ids occur')} more than once, "
+            f"for example {', '.join(map(repr, twice[:3]))}. Remove the repeated rows."
         )
 
 
@@ -168,9 +170,9 @@ def _with_times(ordered: Sequence[Item], regex: str) -> list[Item]:
     wrong = [(item.id, part) for item, part, time in zip(ordered, parts, times, strict=True) if time is None]
     if wrong:
         raise ValueError(
-            "The time regex must match ISO 8601 dates, 2024-01-31 or 20240131, optionally with T10:20:30, but "
-            f"'{regex}' finds {wrong[0][1]!r} in {wrong[0][0]!r}; {len(wrong)} ids have such times. Change the regex, "
-            "or state times in a manifest."
+            "The time regex must match ISO 8601 dates such as 2024-01-31 or 20240131, optionally with T10:20:30, but "
+            f"in {things(len(wrong), 'id', 'ids')} '{regex}' finds something else, for example {wrong[0][1]!r} in "
+            f"{wrong[0][0]!r}. Change the regex, or state times in a manifest."
         )
     return [replace(item, time=time) for item, time in zip(ordered, times, strict=True)]
 

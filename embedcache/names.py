@@ -14,7 +14,7 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def is_blank(name: str) -> bool:
-    r"""Whether a name has no visible character.
+    r"""Return whether a name has no visible character.
 
     >>> is_blank(""), is_blank(" \u00a0\u200b"), is_blank("NA")
     (True, True, False)
@@ -23,7 +23,7 @@ def is_blank(name: str) -> bool:
 
 
 def seen_as(name: str) -> str:
-    r"""Normalise a name, so that names that look alike become equal: case, spaces, invisible characters, accents.
+    r"""Normalise case, spaces, invisible characters and the encoding of accents, so that similar names become equal.
 
     >>> seen_as("Gro\u0308\u00dfe\u200b ") == seen_as("gr\u00f6\u00dfe")
     True

@@ -21,7 +21,7 @@ def read_text(path: Path, what: str) -> str:
         what: name of the kind of file for messages, such as "a manifest".
 
     Raises:
-        ValueError: the file is not text in one of the detected encodings.
+        ValueError: the file is not text in one of the encodings above.
         OSError: the file cannot be read.
     """
     return decode_text(path.read_bytes(), what, path)
@@ -34,7 +34,7 @@ def decode_text(data: bytes, what: str, path: Path) -> str:
     'größe'
 
     Raises:
-        ValueError: the bytes are not such text; the message states the position.
+        ValueError: the bytes are not text in that encoding; the message states the position.
     """
     encoding = _encoding(data)
     try:

@@ -14,7 +14,7 @@ from frostbench.embedcache.decode import DecodeError
 from frostbench.embedcache.recipe import Recipe
 
 RESIZED_PIXEL_LIMIT = 2**26
-"""An image of 1 x 100,000 pixels would grow to gigabytes when its short side is scaled up."""
+"""Maximum number of pixels after the resize; scaling the short side of 1 x 100,000 pixels would take gigabytes."""
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -48,17 +48,17 @@ def prepare_image(image: np.ndarray, recipe: Recipe) -> torch.Tensor:
     Raises:
         TypeError: the image is not uint8 [H, W, 3].
         ValueError: the recipe does not state how to resize.
-        DecodeError: the image is so long and thin that the resized image would not fit into memory.
+        DecodeError: the image is so long and thin that the resized image would exceed RESIZED_PIXEL_LIMIT.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise TypeError(
             f"an image must be uint8 [H, W, 3], got {image.dtype} {list(image.shape)}. "
-            "Use frostbench.embedcache.decode."
+            "Decode it with `frostbench.embedcache.decode.decode_file`."
         )
     if recipe.size is None or recipe.resize is None or recipe.mean is None or recipe.interpolation not in _FILTERS:
         raise ValueError(
-            f"a recipe must state size and resize to prepare images, but recipe {recipe.hash} of provider "
-            f"{recipe.provider!r} does not. Its stored vectors can be used, but no new images can be embedded with it."
+            f"a recipe must state size, resize, mean and interpolation to prepare images, but recipe {recipe.hash} of "
+            f"provider {recipe.provider!r} does not. Use its stored vectors; it cannot embed new images."
         )
     height, width = image.shape[:2]
     target = _resized(width, height, recipe.resize, recipe.crop)

@@ -18,7 +18,9 @@ Channels = tuple[float, float, float]
 
 def _is_range(ends: tuple[float, float]) -> tuple[float, float]:
     if not ends[0] < ends[1]:
-        raise ValueError(f"the first value of an intensity range must be less than the second, got {ends}. Swap them.")
+        raise ValueError(
+            f"the first value of an intensity range must be less than the second, got {ends}. Give the lower one first."
+        )
     return ends
 
 
@@ -88,7 +90,7 @@ class Recipe(BaseModel):
     normalised: bool | None = None
     """Whether each vector was scaled to length one before it was stored."""
     storage: Storage = "float16"
-    """Number type of stored vectors: float32 for imported vectors that would lose too much precision in float16."""
+    """Number type of stored vectors: float16, or float32 for imported vectors that would lose too much precision."""
     view: str = Field(default="original", min_length=1, max_length=1000)
     """What was embedded: the image itself (original), or a view made by a policy with all its settings and its seed."""
     reduction: Literal["none"] = "none"
@@ -104,19 +106,19 @@ class Recipe(BaseModel):
     output: str | None = Field(default=None, min_length=1, max_length=300)
     """Name of the output, if the model has named outputs."""
     prefix_tokens: int | None = Field(default=None, ge=0, le=1000)
-    """Number of class and register tokens that precede the patch tokens and are excluded from their mean."""
+    """Number of class and register tokens before the patch tokens, excluded from the mean of the patch tokens."""
     rope_periods: Literal["float32", "bfloat16"] | None = None
     """Number type of the periods of rotary position embeddings, if the provider fixes it."""
     intensity_range: IntensityRange | None = None
-    """Grey values of images of more than 8 bits that become 0 and 255; None uses all 16 bits."""
+    """Grey values that become 0 and 255 in images of more than 8 bits; None uses all 16 bits."""
 
     @model_validator(mode="after")
     def _is_resolved(self) -> Self:
         unknown = unknown_fields(self)
         if self.provider != "external" and unknown:
             raise ValueError(
-                f"a recipe of provider {self.provider!r} must state every field, but {', '.join(unknown)} is missing. "
-                "Only vectors imported as 'external' may have unknown fields."
+                f"a recipe of provider {self.provider!r} must state every field, but lacks {', '.join(unknown)}. Only "
+                "recipes of provider 'external' may have unknown fields."
             )
         return self
 
@@ -153,7 +155,7 @@ def differences(first: Recipe, second: Recipe) -> dict[str, tuple[Any, Any]]:
 
 
 def provenance(device: torch.device, libraries: Sequence[str] = ()) -> dict[str, str]:
-    """Return the device and library versions. They can change the last bits of vectors, so a mismatch only warns.
+    """Return the device and library versions; a mismatch only warns, as it changes at most the low bits of vectors.
 
     Args:
         device: device of the model.

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
+from frostbench.embedcache.counting import things
+
 SENSOR_BITS = (8, 10, 12, 14)
 """Common bit depths of sensor values that are stored in 16 bits."""
 
@@ -40,18 +42,20 @@ class Remarks:
         sentences = []
         if self.narrow:
             sentences.append(
-                f"{self.narrow} of {self.grey} images with 16-bit grey values use a small part of the range (largest "
-                f"value {self.largest}), so fewer than 64 of 256 grey levels are left. {self._advice()}"
+                f"{self.narrow} of {self.grey} images with 16-bit grey values "
+                f"{'uses' if self.narrow == 1 else 'use'} a small part of the range (largest value {self.largest}), so "
+                f"fewer than 64 of 256 grey levels are left. {self._advice()}"
             )
         if self.narrow_colour:
             sentences.append(
-                f"{self.narrow_colour} images with 16-bit colours use a small part of the range, so fewer than 64 of "
-                "256 levels are left. Rescale them to 8 bits by their true range."
+                f"{things(self.narrow_colour, 'image with 16-bit colours uses', 'images with 16-bit colours use')} a "
+                "small part of the range, so fewer than 64 of 256 levels are left. Rescale such images to 8 bits by "
+                "their true range."
             )
         if self.pages:
             sentences.append(
-                f"{self.pages} files hold several pages or frames, of which only the first is used. Save the others as "
-                "separate files to use them."
+                f"{things(self.pages, 'file holds', 'files hold')} several pages or frames, of which only the first is "
+                "used. Save the others as separate files to use them."
             )
         return sentences
 

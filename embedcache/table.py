@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.hashes import hash_rows, hash_table
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.storage.damage import reading, remedy
@@ -60,7 +61,7 @@ class FeatureTable:
 
     @cached_property
     def rows_hash(self) -> str:
-        """SHA-256 of ids, contents, labels by name, groups and class names: everything except the recipes."""
+        """SHA-256 of ids, contents, labels by name, groups and class names."""
         names = [self.class_names[i] for i in self.labels]
         return hash_rows(self.ids.tolist(), self.content.tolist(), names, self.groups.tolist(), self.class_names)
 
@@ -68,8 +69,8 @@ class FeatureTable:
     def content_hash(self) -> str:
         """SHA-256 of the rows and of the recipe of each vector column, in any order.
 
-        Columns of patch tokens count only if the cache has no other columns, and then all of them count, so that the
-        hash does not depend on which columns were read.
+        Columns of patch tokens count only if no other columns were read, and then all of them count, so that the hash
+        does not depend on which of them were read.
         """
         plain = {name: recipe.hash for name, recipe in self.recipes.items() if name not in self.tokens}
         return hash_table(plain or {name: recipe.hash for name, recipe in self.tokens.items()}, self.rows_hash)
@@ -81,8 +82,8 @@ def read_table(
     """Read a finished cache and check everything that is read against the digests in its manifest.
 
     Opening checks cache.json, the listing, the recipes stated in every shard, and the content hash of ids, image bytes,
-    labels, groups and classes. The SHA-256 of the shards is checked here if vectors are read into memory; if they stay
-    on disk, it is checked before the first row of a shard is read (`StoredColumn.check` checks all shards at once).
+    labels, groups, classes and recipes. The SHA-256 of each shard is checked here if vectors are read into memory, and
+    otherwise before its first row is read (`StoredColumn.check` checks all shards at once).
 
     Args:
         cache_dir: cache folder.
@@ -172,7 +173,7 @@ def _choose_columns(cache: dict[str, Any], columns: Sequence[str] | None) -> lis
     if columns is None:
         return [name for name in available if shape_of(cache["columns"][name])[0] is None] or available
     if not columns or not set(columns) <= set(available):
-        raise CacheError(f"columns must be among those of the cache, {available}, got {list(columns)}.")
+        raise CacheError(f"columns must be among those of the cache, {available}, got {list(columns)}. Change columns.")
     return list(columns)
 
 
@@ -187,17 +188,17 @@ def _read_keys(cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any])
         shard_ids, shard_content, columns = read_shard(cache_dir, i)
         if not same_columns(columns, cache["columns"]):
             raise CacheError(
-                f"{shard['name']} must have the recipes of cache.json, but {path} states different ones, so one of "
-                f"them comes from another cache. {remedy(path)}"
+                f"{shard['name']} must have the recipes of cache.json, but {path} states different ones, so one of the "
+                f"two files comes from another cache. {remedy(path)}"
             )
         if len(shard_ids) != shard["rows"]:
             raise CacheError(
-                f"{shard['name']} must hold {shard['rows']} rows as stated in the manifest, but {path} holds "
-                f"{len(shard_ids)}. {remedy(path)}"
+                f"{shard['name']} must hold {things(shard['rows'], 'row', 'rows')} as stated in the manifest, but "
+                f"{path} holds {len(shard_ids)}. {remedy(path)}"
             )
         ids += shard_ids
         content += shard_content
-    check_unique(ids, "rows", f"Shards were swapped or damaged: frostbench cache doctor {cache_dir} names them.")
+    check_unique(ids, "rows", f"Shards were swapped or damaged. Find them with `frostbench cache doctor {cache_dir}`.")
     return ids, content
 
 

@@ -11,7 +11,7 @@ from frostbench.heads.fitting_rows import Rows
 from frostbench.heads.spec import Spec
 
 MeanLosses = Callable[[Tensor, Tensor], Tensor]
-"""Mean loss [K'] of logits [K', N, C] for the heads index [K'] int64; differentiable by autograd."""
+"""Maps logits [K', N, C] and head indices [K'] int64 to the heads' mean losses [K']; differentiable by autograd."""
 Number = float | Tensor
 """A numeric option: a float for a single head, or a tensor for heads in a stack."""
 
@@ -57,8 +57,8 @@ class Classifier(Spec):
     """A map from the body's output [N, H] to logits [N, C].
 
     It is either trained with gradient steps (`build`, optionally `start` and `margined`) or computed in closed form
-    (`fit` or `solve_all`). A kind is one file in a folder of heads and one name in a union of `frostbench.heads.head`;
-    it overrides the properties that differ.
+    (`fit` or `solve_all`). Each kind is a class in its own file and a member of a union in `frostbench.heads.head`; it
+    overrides the properties that differ.
     """
 
     kind: str
@@ -99,7 +99,7 @@ class Classifier(Spec):
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it; not if each class is fitted independently."""
+        """Whether class weights change it; false if each class is fitted independently."""
         return True
 
     @property
@@ -128,25 +128,25 @@ class Classifier(Spec):
         return True
 
     def notes_for(self, rows: int) -> tuple[str, ...]:
-        """Return notes on its options for that many training rows, each starting with the option's name."""
+        """Return notes on its options for this number of training rows, each starting with the option's name."""
         return ()
 
     def check_memory(self, classes: int, dim: int) -> None:
-        """Check that its matrices for that many classes of width dim fit into memory.
+        """Check that its matrices for `dim` inputs and `classes` outputs fit into memory.
 
         Raises:
             ValueError: they would be too large.
         """
 
     def check_weights(self, class_names: tuple[str, ...], dim: int) -> None:
-        """Check that its file of weights, if any, has all classes and the width dim of the vectors.
+        """Check that its file of weights, if any, has all classes and the vectors' width `dim`.
 
         Raises:
             ValueError: the file is missing or changed, lacks a class, or has another width.
         """
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Module:
-        """Build an untrained module from width dim to that many classes, initialised from generator.
+        """Build an untrained module with `dim` inputs and `classes` outputs, initialised from generator.
 
         Raises:
             TypeError: it is fitted to rows and has no untrained form.
@@ -156,17 +156,17 @@ class Classifier(Spec):
         )
 
     def start(self, layer: Any, rows: Rows, generator: torch.Generator) -> None:
-        """Set the initial weights of a layer from `build` that depend on the training rows."""
+        """Set those initial weights of a layer from `build` that depend on the training rows."""
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
         """Return the logits [N, C+] that the loss sees, with a margin on each row's class.
 
         Args:
             logits: [N, C+] predictions for the classes with training rows.
-            own: [N] index of each label among these.
-            counts: [C+] training rows.
+            own: [N] index of each row's class among these.
+            counts: [C+] training rows of each class.
             scale: factor on the cosines.
-            progress: of training, from 0 to 1.
+            progress: share of training that is done, from 0 to 1.
         """
         return logits
 
@@ -176,14 +176,16 @@ class Classifier(Spec):
         Raises:
             TypeError: it minimises a loss instead.
         """
-        raise TypeError(f"{self.kind} is not fitted in closed form.")
+        raise TypeError(
+            f"{self.kind} minimises a loss, so it cannot be fitted to rows alone. Train a built one, or call solve_all."
+        )
 
     def carried(self, log_prior: Tensor) -> Tensor:
-        """Return the log class prior [C+] contained in a fitted classifier's logits, from that of the rows."""
+        """Return the log class prior [C+] that a fitted classifier's logits contain, given that of the rows."""
         return log_prior
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> nn.Module:
-        """Return a module to load numbers of these shapes, by name, into."""
+        """Return a module into which saved tensors of these shapes, by name, can be loaded."""
         return self.build(dim, classes, torch.Generator())
 
     @classmethod
@@ -197,4 +199,4 @@ class Classifier(Spec):
         Raises:
             TypeError: this kind has no solver.
         """
-        raise TypeError(f"{cls.__name__} has no solver for a loss.")
+        raise TypeError(f"{cls.__name__} has no solver for a loss. Train a built one, or call fit.")

@@ -28,7 +28,8 @@ class Ensemble:
         facts: further metadata: runs, metrics, versions.
 
     Raises:
-        ValueError: there are fewer than two members, their classes differ, or they share a column of different recipes.
+        ValueError: there are fewer than two members, or they differ in their classes, in a view of the same name or in
+            the recipe of a shared column.
     """
 
     members: tuple[TrainedHead, ...]
@@ -63,8 +64,8 @@ class Ensemble:
             if shared and recipe != earlier:
                 raise ValueError(
                     f"Members of an ensemble must agree on the recipe of a shared column, but column {name!r} has "
-                    f"recipe {recipe} in member {number} and {earlier} in earlier members. Extract them with one "
-                    "recipe, or rename the columns."
+                    f"recipe {recipe} in member {number} and {earlier} in earlier members. Extract its vectors "
+                    "with one recipe, or rename the columns."
                 )
 
     @property
@@ -122,9 +123,9 @@ class Ensemble:
         return _log_mean([member.log_probabilities(columns, prior).double() for member in self.members])
 
     def decide(self, log_p: Tensor) -> Tensor:
-        """Return predicted classes [N] of log-probabilities [N, C], with the mean of the members' decision offsets.
+        """Return predicted classes [N] of log-probabilities [N, C] plus the mean of the members' decision offsets.
 
-        A member without thresholds or shifts counts as 0.
+        The offsets of a member without thresholds and shifts are 0.
         """
         biases = [member.layers.bias for member in self.members if member.layers.bias is not None]
         bias = torch.stack(biases).sum(0) / len(self.members) if biases else None
@@ -161,7 +162,7 @@ class Ensemble:
 
 
 def _log_mean(log_p: list[Tensor]) -> Tensor:
-    """Return the log of mean probabilities from log-probabilities [N, C]."""
+    """Return the log of the mean probabilities [N, C], from each member's log-probabilities [N, C]."""
     return torch.stack(log_p).logsumexp(0) - math.log(len(log_p))
 
 

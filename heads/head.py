@@ -40,7 +40,7 @@ CLASSIFIERS: tuple[type[Classifier], ...] = (*get_args(Stepped), *get_args(Close
 
 
 def kinds_that(predicate: Callable[[type[Classifier]], bool]) -> str:
-    """Return the kinds that satisfy a predicate, as a comma-separated list for messages.
+    """Return the kinds that satisfy a predicate, listed for a message as "a, b and c".
 
     >>> kinds_that(lambda kind: kind.is_linear)
     'linear'
@@ -69,7 +69,7 @@ class HeadSpec(Spec):
         return Head(self.preprocess.build(x), body, self.classifier.build(body.width, classes, generator))
 
     def blank(self, dim: int, classes: int, shapes: Mapping[str, torch.Size]) -> "Head":
-        """Return a head to load numbers of these shapes, by name, into."""
+        """Return a head into which saved tensors of these shapes, by name, can be loaded."""
         body = self.body.build(dim, torch.Generator())
         below = {n.removeprefix("classifier."): s for n, s in shapes.items() if n.startswith("classifier.")}
         classifier = self.classifier.blank(body.width, classes, below)
@@ -110,8 +110,8 @@ def divided(logits: Tensor, class_temperatures: Tensor | None) -> Tensor:
 def fold_temperatures(head: "Head", class_temperatures: Tensor) -> None:
     """Apply class temperatures [C] to a head: a linear classifier absorbs them, otherwise they divide the logits.
 
-    In a linear layer z / t is (w / t) x + b / t, so the head stays a plain linear one. A cosine layer cannot
-    absorb them, because it ignores the length of its weights.
+    A logit of a linear layer becomes (w / t) x + b / t, so the layer stays linear. A cosine layer cannot absorb
+    temperatures, because it ignores the length of its weights.
     """
     if isinstance(head.classifier, nn.Linear):
         head.classifier.weight.div_(class_temperatures[:, None])

@@ -1,7 +1,7 @@
 """Running plugin files: Python files outside the repository that define Spec classes.
 
-Only `run_plugin` runs such a file. Code that reads a spec, a bundle or a run's record looks up classes of files already
-run in this process by their SHA-256, and never runs one, because a bundle may come from anywhere.
+Only `run_plugin` runs such a file. Code that reads a spec, a bundle or a run's record never runs one, because a bundle
+may come from anywhere; it finds the file by its SHA-256 among those already run in this process.
 """
 
 import ast
@@ -21,7 +21,7 @@ _RUNNING = threading.RLock()
 
 
 class PluginError(ValueError):
-    """A plugin's file is missing, changed, not named or fails to run, or its class is not usable."""
+    """A plugin's file is missing, changed, not named by the user or fails to run, or its class is not usable."""
 
 
 def file_hash(file: str | Path) -> str:
@@ -36,8 +36,8 @@ def file_hash(file: str | Path) -> str:
 def _read(file: str | Path) -> bytes:
     if not str(file).endswith(".py") or not Path(file).is_file():
         raise PluginError(
-            f"A plugin must be a .py file, got {str(file)!r}, which is missing in {Path.cwd()} or is not one. Put the "
-            "file there, or start from its folder."
+            f"A plugin must be a .py file, got {str(file)!r}, which is missing in {Path.cwd()} or does not end in .py. "
+            "Put the file there, or start from its folder."
         )
     return Path(file).read_bytes()
 
@@ -171,7 +171,7 @@ def not_stackable(spec: Spec, error: Exception) -> PluginError:
     """Return the error for a class that claims to stack but fails under torch.func.vmap."""
     name = type(spec).__name__
     return PluginError(
-        f"A plugin that stacks must run under torch.func.vmap, but {name} fails with {type(error).__name__}: "
-        f"{str(error).splitlines()[0] if str(error) else 'no message'} Branch with torch.where instead of `if`, avoid "
-        f"in-place writes, or add `stacks: ClassVar[bool] = False` to {name}."
+        f"A plugin that stacks must run under torch.func.vmap, but {name} fails with {type(error).__name__} "
+        f"({str(error).splitlines()[0] if str(error) else 'no message'}). Branch with torch.where instead of `if`, "
+        f"avoid in-place writes, or add `stacks: ClassVar[bool] = False` to {name}."
     )

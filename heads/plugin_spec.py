@@ -36,7 +36,8 @@ class PluginSpec(Spec):
         """Return an instance of the plugin's class, with its options checked by the class.
 
         Raises:
-            PluginError: the file was not run or has no such class, the class lacks the method, or it rejects an option.
+            PluginError: the file was not run or has no such class, or the class lacks a required method or rejects an
+                option.
         """
         sha256 = self.sha256 or file_hash(self.file)
         return _instance(self.file, sha256, self.name, json.dumps(self.options, sort_keys=True), self.methods)

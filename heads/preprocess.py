@@ -1,7 +1,8 @@
 """Scaling and standardisation of vectors before the body.
 
-Every vector is first divided by a number per column, its unit, so that learning rates, penalties, noise levels and
-norms have the same meaning at any scale of the vectors. It is part of the head, which maps vectors as they are cached.
+The vectors of a column are first divided by one number, the column's unit, so that learning rates, penalties, noise
+levels and norms have the same meaning at any scale of the vectors. This scaling is part of the head, which reads
+vectors as they are cached.
 """
 
 import math
@@ -15,37 +16,37 @@ from torch import Tensor, nn
 from frostbench.heads.spec import Spec
 
 ROWS_AT_ONCE = 4096
-"""Rows per block for statistics in float64; constant, so that results are bit-identical wherever the rows are."""
+"""Rows per block for statistics in float64; constant, so that rows in memory and on disk give bit-identical results."""
 LENGTH, MOST = 16.0, 2.0
-"""Root mean square length of centred training vectors after rescaling, and its maximum per root of the dimension.
+"""Root mean square length of centred training vectors after rescaling; at most `MOST` times the root of the dimension.
 
-So vectors with fewer than 64 dimensions are shorter. With 384 to 1024 coordinates, each then has a deviation of 0.8 to
-0.5. A fixed length suits the default learning rate better than a fixed deviation per coordinate, because each of few
-coordinates carries more; with very few, however, the initial weights would already give confident predictions.
+The limit applies below 64 dimensions. With 384 to 1024, each coordinate has a standard deviation of 0.8 to 0.5. A fixed
+length suits the default learning rate better than a fixed deviation, because each coordinate carries more information
+if there are few; with very few, however, the initial weights would give confident predictions without the limit.
 """
 NOTHING = 1e-6
-"""Share of the unit, or of the full length, below which a deviation is rounding error."""
+"""Share of the unit, or of the uncentred length, below which a deviation counts as rounding error."""
 
 
 class Standardise(Spec):
     """Divide a vector by its unit; optionally centre it and scale each channel to unit variance.
 
-    The unit of a column is one number, so directions do not change: divided by it, centred training vectors have the
-    root mean square length 16, or twice the root of the dimension below 64. With n columns, each has that length over
-    the root of n. Augmentation, losses, penalties and closed-form heads read rescaled vectors, so the scale of the
-    cached vectors has no influence.
+    The unit of a column is one number, so it does not change the directions of the column's vectors. Divided by their
+    unit, centred training vectors have the root mean square length 16, or twice the square root of the dimension below
+    64 dimensions. With n columns, each has that length divided by the square root of n. Augmentation, losses, penalties
+    and closed-form heads read rescaled vectors, so the scale of the cached vectors has no influence.
     """
 
     kind: Literal["standardise"] = "standardise"
     center: bool = Field(default=False, title="Centre each channel")
     """Whether each channel's mean over the training rows is subtracted."""
     std: bool = Field(default=False, title="Scale each channel to unit variance")
-    """Whether each channel is divided by its standard deviation over the training rows, not by the column's unit."""
+    """Whether each channel is divided by its standard deviation over the training rows instead of the column's unit."""
 
     def build(self, x: Tensor, widths: Sequence[int] = ()) -> "Affine":
         """Fit the transform to training features x [N, D] or [N, T, D], with statistics in float64.
 
-        A channel whose standard deviation is at most a millionth of the unit is divided by the unit instead.
+        With `std`, a channel whose standard deviation is at most a millionth of the unit is divided by the unit.
 
         >>> x = torch.tensor([[1.0, 10], [3, 10], [5, 10]])
         >>> Standardise(center=True, std=True).build(x)(x)
@@ -55,14 +56,14 @@ class Standardise(Spec):
 
         Args:
             x: the features.
-            widths: of the concatenated columns, each with its own unit; empty for a single column.
+            widths: widths of the concatenated columns, each with its own unit; empty for a single column.
         """
         return self.build_from(torch.split(x, ROWS_AT_ONCE), widths)
 
     def build_from(self, pieces: Iterable[Tensor], widths: Sequence[int] = ()) -> "Affine":
         """Fit as `build` does, to features in one or more pieces [n, D] or [n, T, D] of one dtype.
 
-        Pieces of `ROWS_AT_ONCE` rows give bit-identical results.
+        Pieces of `ROWS_AT_ONCE` rows give results bit-identical to those of `build`.
         """
         mean, spread, dtype = moments(pieces)
         unit = units_of(mean, spread, widths)
@@ -73,7 +74,7 @@ class Standardise(Spec):
 
 
 def length_in_units(dim: int) -> float:
-    """Return the root mean square length, after rescaling, of centred training vectors of a dimension.
+    """Return the root mean square length, after rescaling, of centred training vectors with `dim` dimensions.
 
     >>> length_in_units(768), length_in_units(16)
     (16.0, 8.0)
@@ -84,8 +85,9 @@ def length_in_units(dim: int) -> float:
 def units_of(mean: Tensor, spread: Tensor, widths: Sequence[int] = ()) -> Tensor:
     """Return the unit [D] of each channel from means and deviations [D]; it is constant within a column.
 
-    Divided by it, centred vectors of a column have the root mean square length `length_in_units` over the root of the
-    number of columns. If all rows are equal, their uncentred length is used; for zeros the unit is 1.
+    Divided by the unit, a column's centred vectors have the root mean square length `length_in_units` divided by the
+    square root of the number of columns. If all rows are equal, the unit follows from their uncentred length; if all
+    are 0, it is 1.
 
     >>> units_of(torch.zeros(4), torch.tensor([3.0, 4.0, 0.3, 0.4]), [2, 2]) * 4 / 2**0.5
     tensor([5.0000, 5.0000, 0.5000, 0.5000])
@@ -126,8 +128,8 @@ def moments(pieces: Iterable[Tensor]) -> tuple[Tensor, Tensor, torch.dtype]:
 class Affine(nn.Module):
     """(x - mean) / scale, per channel.
 
-    Training also keeps the unit of each channel, which a bundle does not contain, to convert preprocessed vectors back
-    to rescaled ones.
+    During training, it also has the unit of each channel, to convert preprocessed vectors back to rescaled ones; a
+    bundle does not contain the units.
 
     Shapes: x [N, D], mean [D], scale [D], unit [D] -> [N, D]
     """

@@ -13,7 +13,7 @@ SpecT = TypeVar("SpecT", bound="Spec")
 SWEPT: dict[str, JsonValue] = {"swept": True}
 """json_schema_extra of a number that may differ between heads trained together in one stack."""
 FILE: dict[str, JsonValue] = {"is_file": True}
-"""json_schema_extra of the path to a file that a spec reads; the page restricts such paths."""
+"""json_schema_extra of the path to a file that a spec reads; the app's page restricts such paths."""
 
 
 def empty(words: str) -> dict[str, JsonValue]:
@@ -78,9 +78,9 @@ def with_numbers(spec: SpecT, values: Mapping[str, Any]) -> SpecT:
 
 
 def skeleton(spec: Spec) -> str:
-    """Return a string that is equal for specs whose heads can be trained as one stack: all but their swept numbers.
+    """Return the spec without its swept numbers, as a string: equal for specs whose heads can be trained as one stack.
 
-    A number at 0 is kept, because the training step then omits its term.
+    A swept number of 0 is kept, because the training step omits its term.
     """
     swept = {path: "swept" for path, number in numbers(spec).items() if number != 0}
     # Without warnings: pydantic warns about a string in place of a number.
@@ -112,7 +112,7 @@ def canonical(spec: BaseModel) -> dict[str, Any]:
     >>> canonical(Outer())
     {'inner': {'kind': 'inner', 'spec_version': 2}}
     """
-    # Not by `walk`: the result is a nested tree, which also enters lists and dicts.
+    # Not by `walk`: the result is a nested tree, and specs in lists and dicts count too.
     tree: dict[str, Any] = {}
     for name, field in type(spec).model_fields.items():
         value = getattr(spec, name)

@@ -171,8 +171,8 @@ class TrainedHead:
     def under(self, prior: Prior | None) -> "TrainedHead":
         """Return the head for another class prior, as shares by name or [C], or itself if prior is None.
 
-        Calibration and decisions are refitted, because they depend on the shifted logits: on the calibration rows,
-        weighted to represent that prior. They stay as they are if no calibration rows exist or none keeps any weight.
+        Calibration and decisions depend on the shifted logits, so they are refitted to the calibration rows, weighted
+        to represent that prior. They stay as they are if there are no calibration rows of classes with a share.
 
         Raises:
             ValueError: the prior is invalid (see `prior_shift`), or a required recall or precision cannot be reached.
@@ -189,7 +189,7 @@ class TrainedHead:
         return head.fitted_to(rows, target) if len(rows.labels) > 0 else head
 
     def fitted_to(self, rows: Calibration, prior: Tensor | None = None) -> "TrainedHead":
-        """Return the head with its layers refitted to rows of its adjusted logits, which it stores.
+        """Return the head with its layers refitted to, and storing, rows of its adjusted logits.
 
         Args:
             rows: calibration rows of trained classes.
@@ -204,8 +204,8 @@ class TrainedHead:
         """Return the offset of the logits [C] for another class prior, as shares by name or [C]; 0 if prior is None.
 
         Raises:
-            ValueError: the prior is invalid (see `frostbench.heads.shares.shares_of`), has no share on trained classes,
-                or gives a share to a class that an earlier prior excluded.
+            ValueError: the prior is invalid (see `frostbench.heads.shares.shares_of`), gives no trained class a share,
+                or gives one to a class that an earlier prior excluded.
         """
         if prior is None:
             return torch.zeros_like(self.shift)

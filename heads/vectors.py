@@ -21,13 +21,13 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
         tokens: whether the columns hold tokens.
 
     Raises:
-        ValueError: a column is missing, has the wrong number of dimensions, width or rows, or a row is not finite; the
-            message counts such rows and names the first.
+        ValueError: a column is missing, does not hold real numbers, or has another number of dimensions, width or
+            number of rows; or a row is not finite, and the message counts such rows and names the first.
     """
     missing = [name for name in names if name not in columns]
     if missing:
         raise ValueError(
-            f"This head reads the columns {list(names)}, but {missing} are missing among {sorted(columns)}. Pass the "
+            f"This head reads the columns {list(names)}, but {missing} are not among {sorted(columns)}. Pass the "
             "table the head was trained on, or one of the same recipe."
         )
     parts = [_as_tensor(name, columns[name]) for name in names]
@@ -45,8 +45,8 @@ def joined(columns: Mapping[str, Tensor], names: Sequence[str], width: int, toke
     rows = (~finite_rows([x])).nonzero().squeeze(1).tolist()
     if rows:
         raise ValueError(
-            f"Vectors must be finite, but {len(rows)} of {len(x)} rows hold NaN or infinity, first row {rows[0]}. Fix "
-            "the extraction, or leave these rows out."
+            f"Vectors must be finite, but {len(rows)} of {len(x)} rows {'holds' if len(rows) == 1 else 'hold'} NaN or "
+            f"infinity, first row {rows[0]}. Fix the extraction, or leave these rows out."
         )
     return x
 

@@ -1,4 +1,4 @@
-"""The one walk over the fields of a tree of specs, for whatever lists, names or reads options."""
+"""The walk over all fields of a tree of specs, shared by the code that lists, names or reads options."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rule: a combination of options that is refused, has no effect or is warned of."""
+"""Rule: a combination of options that is refused, has no effect or raises a warning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Rule:
     """A combination of options with a verdict and advice.
 
     Attributes:
-        verdict: refuse if the combination is meaningless, no effect if an option does nothing in it, warn if it works
-            but is rarely intended.
+        verdict: refuse if the combination is meaningless, no effect if an option does nothing in it, warn if the
+            combination works but is rarely intended.
         applies: whether a run has the combination.
         sentence: problem and remedy.
     """

@@ -28,7 +28,7 @@ class RunSpec(Spec):
     columns: Annotated[tuple[Name, ...], Field(max_length=16, title="Vector columns")] = ()
     """Vector columns to read, concatenated in this order; empty uses the first column of the table."""
     view_sets: Annotated[tuple[Name, ...], Field(max_length=16, title="View sets in training")] = ()
-    """View sets of the cache whose rows are added to the training rows, see docs/views.md; empty adds none."""
+    """View sets of the cache whose rows are added to the training rows (see docs/views.md); empty adds none."""
     tta: Annotated[tuple[Name, ...], Field(max_length=16, title="Test-time augmentation: view sets")] = ()
     """View sets of evaluated rows whose logits are averaged with those of each image; empty uses the image alone."""
     shots: int = Field(default=0, ge=0, le=1_000_000, title="Few-shot: training images per class")
@@ -68,7 +68,7 @@ class RunSpec(Spec):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the classifier is computed from the rows and their weights instead of minimising a loss."""
+        """Whether the classifier is computed from the rows and their weights, without minimising a loss."""
         return not self.head.classifier.minimises_loss
 
     @property
@@ -115,7 +115,7 @@ class RunSpec(Spec):
 
     @property
     def reads_loss_last(self) -> bool:
-        """Whether train.loss trains the final classifier, rather than a second stage."""
+        """Whether the final classifier minimises train.loss."""
         replacement = self.second.replacement
         if replacement is not None:
             return replacement.minimises_loss
@@ -155,7 +155,7 @@ class RunSpec(Spec):
 
     @property
     def largest_logit(self) -> float:
-        """Upper bound on |logit| from the classifiers that read the loss, or infinity."""
+        """Upper bound on |logit| of the classifiers that train.loss trains; infinity if there is no bound."""
         if self.is_logreg:
             return float("inf")
         return self.head.classifier.logit_bound / min(m.least_temperature for m in self.train.loss.methods.values())

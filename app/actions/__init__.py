@@ -1,1 +1,1 @@
-"""What the commands do; heavy imports live here."""
+"""Implementations of the commands, with their slow imports."""

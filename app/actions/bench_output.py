@@ -19,11 +19,11 @@ from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 ALERTS = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, kept the best epoch before that"}
-"""Reasons for the end of a run that need attention."""
+"""Text for each reason why a run ended that needs attention."""
 MAIN = {"macro_f1_fg": "macro F1", "accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
-"""The metrics that are printed; the record holds all of them."""
+"""The metrics that are printed, with their labels; the record holds all metrics."""
 NAMED_ROWS = 5
-"""Number of rows that are named before a note."""
+"""Maximum number of rows that a note names; further ones are counted."""
 RunEnd = RunDone | RunFailed | RunSkipped
 
 
@@ -33,17 +33,17 @@ class Printer:
 
     bench: BenchSpec
     pending: dict[str, list[str]] = field(default_factory=dict)
-    """Warnings about rows that have started, each with the names of those rows."""
+    """Warnings not printed yet, each with the names of the rows that it is about."""
     printed: set[str] = field(default_factory=set)
-    """Notes already printed; a tuned bench prints each once per row instead of once per setting."""
+    """Notes on runs already printed; a tuned bench does not repeat a note."""
     ended: dict[tuple[str, str], list[RunEnd]] = field(default_factory=dict)
-    """Ends of a setting's runs by cache and row."""
+    """Events for the ended runs of a tuned bench, by cache and setting."""
 
     def __post_init__(self) -> None:
         self.rows = {row.name: row.row for row in expand(self.bench)} if self.bench.tune else {}
 
     def show(self, event: BenchEvent) -> None:
-        """Print an event; a warning about several rows is one line, printed when all of them have started."""
+        """Print an event; a warning about several rows is printed as one line once all rows have started."""
         if not isinstance(event, RowStarted | RunSkipped):
             self._print_pending()
         if isinstance(event, CacheOpened):
@@ -146,10 +146,10 @@ def print_winners(bench: BenchSpec) -> None:
 
 
 def format_winners(tuned: dict[str, Tuned], metric: str = "macro F1") -> str:
-    """Return a table: row, settings tried, validation value, winner, and options whose value lies at an edge."""
+    """Return a table: row, number of settings, validation value, winner, and its options at an edge of the values."""
     figures = [["row", "settings", metric]]
     figures += [[name, str(len(row.tried)), format_value(row.winner.value)] for name, row in tuned.items()]
-    texts = [("winner", "at the edge of its values")]
+    texts = [("winner", "at the edge of the values tried")]
     texts += [(row.winner.name or "nothing to tune", "; ".join(row.edges)) for row in tuned.values()]
     width = max(len(winner) for winner, _ in texts)
     table = zip(aligned(figures).splitlines(), texts, strict=True)

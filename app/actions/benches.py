@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Running the rows of a bench from the command line."""
+=======
+"""Running and comparing bench rows, and training a single run, from the command line."""
+>>>>>>> w-words
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +91,7 @@ def run_rows(
     A bench that tunes its rows prints one line per setting and a table of the winners; a failed setting cannot win.
 
     Raises:
-        typer.Exit: with status 1 after all other runs, if a run failed.
+        typer.Exit: with status 1 at the end, if a run failed; in a tuned bench, only if an ensemble failed.
         StoreError: every setting of a tuned row failed.
     """
     end = None
@@ -131,6 +135,55 @@ def _run_here(bench: BenchSpec, device: str, stream: Stream) -> BenchDone | None
     return end
 
 
+<<<<<<< HEAD
+=======
+def compare_bench(
+    bench: BenchSpec,
+    baseline: str | None = None,
+    role: Literal["select", "test"] = "select",
+    only: list[str] | None = None,
+) -> list[Comparison]:
+    """Compare the stored runs of a bench that match its settings and caches; return one comparison per cache.
+
+    A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
+
+    Raises:
+        SettingsError: a name in `only` is not a row of the bench.
+        StoreError: a run is missing from the store, or runs cannot be compared.
+    """
+    store, comparisons = Path(bench.store), []
+    for part in chosen_rows(bench, only):
+        require_runs(store, part.rows, part.cache)
+        title = f"{bench.name} on {part.cache}"
+        comparisons.append(compare_rows(store, part.rows, baseline, role, title=title, tuned=part.tuned))
+    return comparisons
+
+
+def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
+    """Return the folder for a comparison's table and report after checking that it can be written.
+
+    Raises:
+        OutputError: the folder or a file in it cannot be written.
+    """
+    folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
+    check_folder(folder)
+    for name in ("table.csv", "table.json", "report.html"):
+        check_file(folder / name, makes_folder=True)
+    return folder
+
+
+def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
+    """Write the table of each comparison as CSV and JSON, and one report for all; return the paths."""
+    written = []
+    for number, comparison in enumerate(comparisons):
+        stem = "table" if len(comparisons) == 1 else f"table-{number}"
+        for ending in (".csv", ".json"):
+            save(comparison, folder / f"{stem}{ending}")
+            written.append(folder / f"{stem}{ending}")
+    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
+
+
+>>>>>>> w-words
 def train_one(
     cache: Path,
     preset: str,
@@ -147,8 +200,8 @@ def train_one(
 ) -> None:
     """Train one run as a one-row bench, print its main validation metrics, and export it if `out` is given.
 
-    The exported head is refitted on training and validation rows if possible, unless `refit` is set. A simple head
-    that does better in cross-validation on the training rows is reported, unless `simple` is False.
+    `refit` says whether to refit the exported head on training and validation rows (None: if possible), and `simple`
+    whether to look for a simple head that does better in cross-validation on training rows (None: if that is quick).
     """
     base = read_overrides(overrides, RunSpec)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
@@ -174,7 +227,7 @@ QUICK_SECONDS = 5.0
 def _report_better_simple_head(bench: BenchSpec, record: RunRecord, device: str, is_requested: bool) -> None:
     """Print which simple head does better than a run, if any, or why they were not compared."""
     if record.seconds > QUICK_SECONDS and not is_requested:
-        note("not compared with simple heads, which takes five more fits of this run: add --compare-simple")
+        note("not compared with simple heads, because that takes five more fits; to compare, add --compare-simple")
         return
     try:
         better = better_simple_head(bench, record, device)

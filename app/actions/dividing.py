@@ -16,8 +16,8 @@ def chosen_part(text: str | None, *, update: bool, engine: str) -> Part | None:
     part = parse_part(text)
     if update or engine != "local":
         raise ValueError(
-            f"--shard {text} cannot be combined with {'--update' if update else f'--engine {engine}'}: it is for "
-            "separate local processes, and an update runs in one process. Omit one of the two options."
+            f"--shard {text} cannot be combined with {'--update' if update else f'--engine {engine}'}: shards are "
+            "for separate local processes, and an update runs in one process. Omit one of the two options."
         )
     return part
 

@@ -36,7 +36,7 @@ def embed_listing(
     engine: Engine | None = None,
     agreed: bool = False,
 ) -> Finished | None:
-    """Embed a listing with a progress bar; return None if it was stopped or only a part was embedded.
+    """Embed a listing with a progress bar; return None if it was stopped or other parts are unfinished.
 
     `agreed` skips the confirmation before patch tokens are stored; the other arguments are those of `extract`.
     """
@@ -88,7 +88,7 @@ def _print_part(cache: Path, part: PartFinished) -> None:
 
 
 def _check_disk(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
-    """Print the size of the vectors, check that they fit on the disk, and confirm before patch tokens are stored.
+    """Print the size of the vectors, check that they fit on the disk, and ask before patch tokens are stored.
 
     Raises:
         ValueError: the disk is too full, or confirmation is needed but standard input is not a terminal.

@@ -36,12 +36,12 @@ def print_neighbours(
     """Print the neighbours of rows or image files, or write those of all rows to a file.
 
     Raises:
-        ValueError: both rows and images are given, or neither and no file.
+        ValueError: both rows and images are given, or none of rows, images and output file.
     """
     check_out(out, TABLES)
     if (ids and images) or not (ids or images or out):
         raise ValueError(
-            f"Give --id, --image, or (for all rows) --out; got {len(ids)} rows, {len(images)} images and "
+            f"Give either --id or --image, or only --out for all rows; got {len(ids)} rows, {len(images)} images and "
             f"{'no' if out is None else 'an'} output file."
         )
     table = read_table(cache, stored=True)

@@ -31,8 +31,8 @@ def load_backbones(
         sizes: input sides in pixels; if empty, each model's own size.
         pooling: poolings to store per backbone.
         weights: weights file; allowed for one backbone only.
-        device: where they run.
-        autocast: type of matrix products.
+        device: torch device of the backbones.
+        autocast: precision of matrix products.
         compiled: whether to compile the forward pass with torch.compile.
         preparation: file that overrides the models' image preprocessing.
         intensity_range: `LOW:HIGH`, the grey values mapped to 0 and 255 in images of more than 8 bits.
@@ -50,7 +50,7 @@ def load_backbones(
             )
         named[prefix] = provider, model
     if weights is not None and len(named) > 1:
-        raise ValueError(f"--weights applies to one backbone, got {len(named)}. Embed them one after the other.")
+        raise ValueError(f"--weights applies to one backbone, got {len(named)}. Embed with each into its own cache.")
     prepared = Preparation() if preparation is None else parse(Preparation, load_yaml(preparation))
     if intensity_range is not None:
         prepared = prepared.model_copy(update={"intensity_range": read_range(intensity_range)})

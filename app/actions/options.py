@@ -9,7 +9,7 @@ ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a be
 
 
 def options_text() -> str:
-    """Return every option of a run on two lines: path, default and bounds; title and sentence."""
+    """Return two lines for every option of a run: path, default and bounds, then title and description."""
     lines = [f"presets: {', '.join(preset_names())}"]
     for option in options(RunSpec):
         lines.append(f"{option.path} = {shown(option.default)}  ({option.bound})")

@@ -37,8 +37,8 @@ def run_prediction(
         head = _with_decisions(opened.head, decisions)
         if head.views:
             note(
-                f"the head averages over {len(head.views)} views of each image, but a cache holds no views: predicting "
-                "without them. Give the image files to average over views."
+                f"the head averages over {len(head.views)} views of each image, but predictions on a cache use none. "
+                "Give the image files to average over views."
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
     files = [file for path in sources for file in (_image_files(path) if path.is_dir() else [path])]

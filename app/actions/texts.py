@@ -16,7 +16,7 @@ def write_texts(
 
     Raises:
         OutputError: the file does not end in .npz, or cannot be written.
-        ValueError: the cache has no projection column of an open_clip model, or other weights than the cache's load.
+        ValueError: the projection column is missing or ambiguous, or the loaded weights are not those of the cache.
     """
     check_file(out, (".npz",), "a file of class vectors", makes_folder=True)
     table = read_table(cache, stored=True)

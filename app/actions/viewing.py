@@ -79,9 +79,9 @@ def make_set(
     for row in read_quarantine(views_folder(cache, name))[:5]:
         print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     if role == "train":
-        print(f"To train on them: --set view_sets=[{name}]")
+        print(f"To train on these views: --set view_sets=[{name}]")
     else:
-        print(f"To average predictions over them: --set tta=[{name}]")
+        print(f"To average predictions over these views: --set tta=[{name}]")
 
 
 def view_set_lines(cache: Path) -> Iterator[str]:

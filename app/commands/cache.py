@@ -20,7 +20,7 @@ def verify(
     weights: Weights = None,
     device: Device = "cpu",
 ) -> None:
-    """Check every file of a cache. Compares it with the manifest; exits with status 1 if a check fails."""
+    """Check every file of a cache. Compares each with the manifest; exits with status 1 if a check fails."""
     from functools import partial
 
     from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -98,7 +98,7 @@ def export_to(
 def import_from(
     vectors: Annotated[Path, typer.Argument(help=".npy, .pt or .parquet file with one vector per item.")],
     manifest: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with column label, and optionally id, path, group and split.")
+        Path, typer.Argument(help="CSV or Parquet file with a column label, optionally also id, path, group and split.")
     ],
     cache: Annotated[Path, typer.Option("--cache", help="New folder for the cache.")],
     model: Annotated[str, typer.Option(help="Free-text description of what produced the vectors.")],

@@ -13,8 +13,8 @@ def embed(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder with one subfolder per class, manifest, Parquet file with images, saved Hugging Face "
-            "dataset, or ultra-fine-grained dataset; see docs/sources.md."
+            help="A folder with one subfolder per class, a manifest, a Parquet file with images, a saved Hugging Face "
+            "dataset, or an ultra-fine-grained dataset; see docs/sources.md."
         ),
     ],
     cache: Annotated[Path, typer.Option("--cache", help="Folder of the cache; an unfinished cache is resumed.")],

@@ -17,7 +17,7 @@ Column = Annotated[str | None, typer.Option(help="Vector column to use. [default
 Method = Annotated[
     Literal["auto", "exact", "ivf"],
     typer.Option(
-        help="exact: compare all pairs; ivf: inverted-file index, faster but may miss some; auto: by row count."
+        help="exact: compare all pairs; ivf: inverted-file index, faster but may miss pairs; auto: by row count."
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Write the full table to a .csv, .parquet or .json file.")]
@@ -80,7 +80,7 @@ def suspects(
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Find likely label errors. Labels are checked by out-of-fold neighbour voting, most suspicious first."""
+    """Find likely label errors. Checks labels by out-of-fold neighbour voting and lists the most suspicious first."""
     from frostbench.app.actions.inspecting import print_suspects
 
     print_suspects(cache, k, folds, seed, column, method, out)
@@ -90,7 +90,7 @@ def suspects(
 def balance(
     cache: Cache,
     split: Split = None,
-    least: Annotated[int, typer.Option(min=1, help="Warn about classes with fewer rows or groups.")] = 5,
+    least: Annotated[int, typer.Option(min=1, help="Warn about classes with fewer rows or groups than this.")] = 5,
     out: Out = None,
 ) -> None:
     """Count rows and groups per class and role. Warns about classes that are too small."""

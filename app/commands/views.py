@@ -38,7 +38,7 @@ def make(
         typer.Option(help="train: views of training rows; eval: views of all other rows, to average predictions over."),
     ] = "train",
     bench: Annotated[
-        Path | None, typer.Option(help="Bench file whose split decides which rows train. [default: the default split]")
+        Path | None, typer.Option(help="Bench file whose split defines the roles. [default: the default split]")
     ] = None,
     seed: Seed = 0,
     weights: Weights = None,

@@ -8,11 +8,11 @@ from frostbench.app.jobs.files import write_json
 from frostbench.app.jobs.records import Status
 
 END_BYTES, LONGEST_MESSAGE = 4096, 300
-"""Bytes reserved for the final status, and characters of its message; one takes up to 12 bytes as ASCII JSON."""
+"""Bytes reserved for the final status, and most characters of its message, each up to 12 bytes as ASCII JSON."""
 
 
 def reserve_end(folder: Path) -> None:
-    """Reserve space for the final status of a job with blanks, which `write_end` overwrites."""
+    """Reserve space for the final status of a job by writing blanks, which `write_end` overwrites."""
     (folder / "end.json").write_bytes(b" " * END_BYTES)
 
 

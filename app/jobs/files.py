@@ -4,7 +4,7 @@
     STORE/jobs/ID/mark            proof that this user submitted the job on this machine (`frostbench.app.jobs.mark`)
     STORE/jobs/ID/starter.json    the process that started the worker
     STORE/jobs/ID/process.json    the worker process
-    STORE/jobs/ID/status.json     state and progress, written only by the worker
+    STORE/jobs/ID/status.json     state and progress, written by the worker or for a job without one
     STORE/jobs/ID/epochs.jsonl    one line per epoch
     STORE/jobs/ID/log.txt         output of the worker
     STORE/jobs/ID/end.json        reserved space for the final status in case the disk is full
@@ -29,9 +29,9 @@ T = TypeVar("T", Request, Status, Process, StopRequest)
 LARGEST = 2**53
 """Upper bound for the numbers in a job's files; JSON numbers beyond it are not exact."""
 DEEPEST_FILE = 2 * DEEPEST
-"""Maximum nesting of a file: that of a form value, inside the tree that holds it."""
+"""Maximum nesting of a file, in which form values are nested inside another tree."""
 OPTIONAL = ("holds", "folder", "keys")
-"""Fields that files of earlier versions lack."""
+"""Fields that files of earlier versions may lack."""
 
 
 def folder_of(store: Path, job_id: str) -> Path:
@@ -102,17 +102,17 @@ def parse_request(content: bytes) -> Request:
 
 
 def read_status(folder: Path) -> Status | None:
-    """Return the last status that a worker wrote, or None. Raises JobError if it is damaged."""
+    """Return the last status written for a job, or None. Raises JobError if its file is damaged."""
     return _read(folder / "status.json", Status)
 
 
 def read_process(folder: Path) -> Process | None:
-    """Return the worker process of a job, or None if none was started. Raises JobError if it is damaged."""
+    """Return the worker process of a job, or None if none was started. Raises JobError if its file is damaged."""
     return _read(folder / "process.json", Process)
 
 
 def read_starter(folder: Path) -> Process | None:
-    """Return the process that started the worker of a job, or None. Raises JobError if it is damaged."""
+    """Return the process that started the worker of a job, or None. Raises JobError if its file is damaged."""
     return _read(folder / "starter.json", Process)
 
 

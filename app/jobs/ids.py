@@ -19,7 +19,7 @@ def new_id(created: float, after: str = "") -> str:
     '20261128-034513-000000'
     """
     stamp = datetime.fromtimestamp(created, UTC)
-    # Digits need not be a valid time; such an ID sets no lower bound.
+    # An ID whose digits are not a valid time sets no lower bound.
     with suppress(ValueError, OverflowError):
         stamp = max(stamp, datetime.strptime(after[:22], _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
     return f"{stamp:{_STAMP}}-{secrets.token_hex(2)}"

@@ -21,7 +21,7 @@ from frostbench.app.jobs.records import JobError, Request
 MACHINE_ID = Path("/etc/machine-id")
 SECRET_BYTES = 32
 MOST_BYTES = 10 * 2**20
-"""Maximum size of a request.json; requests from the page have a few kilobytes."""
+"""Maximum size of a request.json that is read; the page writes a few kilobytes."""
 
 
 def write_mark(folder: Path, job_id: str) -> None:
@@ -85,7 +85,7 @@ def _secret_path() -> Path:
         OSError: this user has no home directory.
     """
     state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    # The XDG Base Directory Specification requires that a relative path is ignored.
+    # The XDG Base Directory Specification requires relative paths to be ignored.
     try:
         base = state_home if state_home.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError as error:

@@ -15,14 +15,14 @@ RESTARTED = (
 )
 FORCED = "Killed, because the worker did not respond; the current run is not kept."
 UNKEPT = "Stopped before the current run had finished an epoch, so nothing of it is kept."
-AT_ONCE = "Stopped immediately after the second cancel; the current run is not kept."
+AT_ONCE = "Stopped immediately after the second request to cancel; the current run is not kept."
 STOPPING = "Stopping."
 KEEPING = "Stopping: the best epoch so far is being saved. Cancel again to stop immediately and lose it."
 FULL = "The disk is full, so the current run is not kept. Free some space and train again; finished runs are kept."
 NOT_BEGUN = "Cancelled before it started."
 FOREIGN = (
-    "Submitted on another machine, by another user or by an earlier version, or changed since: it is never started "
-    "here. To train the same, check the files it names and submit it yourself. Cancel ends it."
+    "This job was submitted on another machine, by another user or by an earlier version, or was changed since, so it "
+    "is never started here. To train the same runs, check the files it names, submit a new job and cancel this one."
 )
 
 
@@ -36,7 +36,7 @@ def waiting_message(ahead: int) -> str:
 
 
 def stopped_message(status: Status, kept: bool) -> str:
-    """Return the message of a job that was stopped; `kept` is whether an unfinished run was saved.
+    """Return the message of a job that was stopped; `kept` says whether the unfinished run was saved.
 
     >>> stopped_message(Status(epoch=12, best_epoch=9, seeds=1), kept=True)
     'Stopped at epoch 12. The best epoch so far (9) is kept.'
@@ -46,7 +46,7 @@ def stopped_message(status: Status, kept: bool) -> str:
 
 
 def with_finished(sentence: str, status: Status) -> str:
-    """Append how many runs a job that ended early had finished."""
+    """Append to a sentence how many runs a job that ended early had finished."""
     finished = status.trained + status.found
     if not finished:
         return sentence

@@ -1,6 +1,6 @@
 """The worker process of a job: starting it, checking whether it is alive, stopping and killing it.
 
-Processes are identified by their pid and their start time after boot, so that changes of the clock do not matter.
+On Linux, processes are identified by their pid and start time since boot, so that changes of the clock do not matter.
 """
 
 import os
@@ -34,7 +34,7 @@ def start(folder: Path, request: Request, plugins: Sequence[str | Path] = ()) ->
     # The starter is recorded first: if it is killed before it has written the worker's pid, the job can be told from
     # one that was never started.
     write_json(folder / "starter.json", identity(os.getpid()))
-    # -u: keep every line in the log, however the worker ends. -P: ignore a folder `app` in the current directory.
+    # -u: keep every line in the log, however the worker ends. -P: import no modules from the current directory.
     command = [sys.executable, "-u", "-P", "-m", "frostbench.app.worker", str(folder.resolve())]
     command += [str(Path(file).resolve()) for file in plugins]
     try:
@@ -121,7 +121,7 @@ def is_of_this_boot(folder: Path) -> bool:
 
 
 def request_stop(folder: Path) -> None:
-    """Request a job to stop; the second request sets `force`, so that nothing is waited for."""
+    """Request a job to stop; the second request sets `force`, so that no results are saved first."""
     earlier = read_stop_request(folder)
     if earlier is None or not earlier.force:
         write_json(folder / "cancel", StopRequest(boot_id(), time.monotonic(), force=earlier is not None))

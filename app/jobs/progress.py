@@ -23,7 +23,7 @@ class Progress:
         self._lock = threading.RLock()
 
     def show(self, status: Status, *, soon: bool = False) -> None:
-        """Set and write the status; with `soon`, skip writing if the file was written less than a period ago."""
+        """Set the status and write it, unless `soon` is set and the file was written less than PERIOD_SECONDS ago."""
         with self._lock:
             if self.status.state not in UNFINISHED:
                 return

@@ -1,8 +1,8 @@
 """The queue of a store: its jobs in order, and starting their workers.
 
-A waiting job consists of files only. Every process that adds, begins, cancels, ends or watches a job calls `advance`,
-which starts the workers of the jobs whose turn has come and of the next in line, which waits for them to end. So there
-is no scheduler that could die, and a hundred waiting jobs take one process.
+A waiting job consists of files only. Every process that adds, begins, cancels, ends or watches a job calls `advance`.
+It starts the workers of the jobs whose turn has come, and the worker of the next in line, which waits for one of them
+to end. So there is no scheduler that could die, and a hundred waiting jobs take one process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def job_ids(home: Path) -> list[str]:
 
 @contextmanager
 def locked(home: Path) -> Iterator[None]:
-    """Hold the lock for adding, starting and withdrawing jobs in a folder of jobs; it is released with its process.
+    """Hold the lock for adding, starting and withdrawing jobs in a folder of jobs; a dying process releases it.
 
     Raises:
         JobError: another process holds the lock for too long.
@@ -106,7 +106,7 @@ def _startable(folder: Path) -> Request | None:
 
 
 def jobs_ahead(folder: Path, plugins: Plugins) -> list[Path]:
-    """Return the older jobs that a job waits for: running ones, and waiting ones that may use these plugins."""
+    """Return the older jobs that a job waits for: started ones, and own waiting ones that need no other plugins."""
     return [other for other in unfinished(older_jobs(folder)) if is_started(other) or _is_due(other, plugins)]
 
 
@@ -119,7 +119,7 @@ def _is_due(folder: Path, plugins: Plugins) -> bool:
 
 
 def withdraw(folder: Path, message: str) -> bool:
-    """Cancel a job if it was not started; return whether it was cancelled.
+    """Cancel a job if no worker was started for it; return whether it was cancelled.
 
     Raises:
         JobError: another process holds the lock of the queue for too long.

@@ -46,7 +46,7 @@ class Job(Status):
 def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) -> Job:
     """Read a job; a worker that has not stopped in time after a request to stop is killed.
 
-    If `plugins` is given, the message of a waiting job names the plugins that are missing from it.
+    If `plugins` is given, the message of a waiting job names the plugins that it needs beyond these.
 
     Raises:
         JobError: the ID is invalid, the store has no such job, or its request.json is damaged.

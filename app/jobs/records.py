@@ -49,15 +49,15 @@ class Status:
         state: queued, running, done, cancelled, failed, lost, or foreign: waiting, but not submitted by this user on
             this machine.
         message: a sentence about the state; empty during training.
-        began: time when the job's turn came, in seconds since 1970.
+        began: time when the job's turn came, in seconds since 1970, or None before.
         ended: time when the job ended, or None if it is unfinished or lost.
         seed_number: index of the current seed, from 1; 0 before the first.
         seeds: number of seeds; 0 until it is known.
         epoch: current epoch of the current seed; 0 before the first, and for a solver.
         epochs: maximum number of epochs of the current seed.
         best: validation macro F1 of the current seed's best epoch, or None before the first epoch.
-        best_epoch: the epoch that would be kept.
-        keys: run key by seed, in the order of the seeds, of finished runs and of a stopped run's best epoch.
+        best_epoch: best epoch of the current seed so far; 0 before the first epoch.
+        keys: run key by seed, in the order of the seeds, of finished runs and of a stopped run that was kept.
         warnings: warnings of the bench about its split and options.
         trained: number of runs that were trained to the end.
         found: number of runs that were already in the store.
@@ -95,7 +95,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Process:
-    """A process, identified by values that do not depend on the wall clock, so that a reused pid is recognised.
+    """A process, identified by its pid and start time, so that a reused pid is recognised.
 
     Attributes:
         pid: process ID.

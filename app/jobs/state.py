@@ -50,7 +50,7 @@ def unfinished(folders: list[Path]) -> list[Path]:
 
 
 def _written_status(folder: Path) -> Status:
-    """Return the last status the worker wrote; a job with a damaged file counts as running until the worker ends."""
+    """Return the last status written; a job with a damaged file counts as running until its worker ends."""
     try:
         return _ended_status(folder, (folder / "status.json").stat().st_mtime_ns)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _is_alive(folder: Path, status: Status) -> bool:
             return True
         process = process_of(folder)
     except JobError:
-        # Without its pid the worker cannot be checked or killed, but it still watches for the file cancel.
+        # Without its pid the worker cannot be checked or killed, but it still watches for the file `cancel`.
         return False
     if process is None:
         return False

@@ -144,7 +144,7 @@ def _side_of(folder: Path) -> str:
 
 
 def _is_same(folder: Path, request: Request) -> bool:
-    """Whether a job has the same side and the same runs, compared by their keys if known, otherwise by the request."""
+    """Whether a job has the side and the runs of a request; if run keys are not known, the benches are compared."""
     try:
         other = read_request(folder)
     except JobError:

@@ -72,7 +72,7 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
 
 
 def _count_holds(seeds: set[int], event: BenchEvent) -> int:
-    """Update the set of current seeds with a finished epoch after an event; return its size."""
+    """Update, after an event, the set of unfinished seeds that have a finished epoch; return its size."""
     if isinstance(event, RunEpoch):
         seeds.add(event.seed)
     elif isinstance(event, RunDone):
@@ -134,8 +134,8 @@ def _check_single_row(bench: BenchSpec) -> None:
     rows = expand(bench)
     if (len(bench.caches), len(rows)) != (1, 1):
         raise SettingsError(
-            f"A job must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Remove toggles "
-            "and grid, and name one cache."
+            f"A job must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Remove "
+            "`toggles` and `grid`, and name one cache."
         )
 
 

@@ -41,8 +41,8 @@ ADDRESSES = (
 BELOW = ("/assets/", "/static/", "/svelte/", "/frostbench/")
 """Prefixes of further addresses that are served."""
 ANSWERS: Mapping[str, str] = {
-    # Scripts and styles are inline, and Gradio compiles its components' scripts; nothing may be loaded from or sent to
-    # other hosts.
+    # Scripts and styles are inline, and Gradio compiles its components' scripts with `eval`. Nothing may be loaded from
+    # or sent to other hosts.
     "content-security-policy": (
         "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; base-uri 'self'; form-action 'self'; "
         "frame-ancestors 'none'; object-src 'none'"
@@ -53,7 +53,7 @@ ANSWERS: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "same-origin",
 }
-"""Headers of every response, so that no other page can frame or read it, or guess its type."""
+"""Headers of every response, so that no other page can frame or read it and browsers do not guess its type."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def refusal_of(method: str, path: str, headers: Headers, token: str) -> Refusal 
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether the browser reports a request of our own page or of the user; other programs send no such header."""
+    """Whether no header says that another page sent the request; programs other than browsers send no such header."""
     return all(site in ("same-origin", "none") for site in headers.getlist("sec-fetch-site"))
 
 

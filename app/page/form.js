@@ -145,7 +145,7 @@ function about(select, text) {
   line.textContent = text;
 }
 
-// Buttons that add or remove the first names; further names must be typed.
+// Buttons that add or remove one of the first 12 names on offer; other names must be typed.
 function names(input, offered) {
   const box = input.parentElement.querySelector(".fp-names"), chosen = valueOf(input);
   const few = offered.slice(0, 12);

@@ -50,7 +50,7 @@ class Form:
         return replace(self, switched={**self.switched, side: switched})
 
     def as_tree(self) -> Tree:
-        """Return the form as JSON."""
+        """Return the form as a tree for JSON."""
         return asdict(self)
 
     def split_changes(self) -> Tree:

@@ -40,7 +40,7 @@ TITLES = {
     **{f"train.{n}": f.annotation.group for n, f in StageSpec.model_fields.items() if hasattr(f.annotation, "group")},
     **{f"train.loss.{field}": kinds[0].group for field, kinds in catalogue().items()},
 }
-"""Group titles by path prefix; the longest prefix wins, and the default is the title of the option."""
+"""Group titles by path prefix; the longest prefix wins, and the default is the label of the path's first part."""
 CLOSED = ("Confidence", "Contrast", SAMPLING)
 """Groups that are initially closed."""
 FIRST_PRESETS = ("plain", "baseline", "full")
@@ -93,7 +93,7 @@ def _group(title: str, rows: str, name: str, is_open: bool = True) -> str:
 def _rows(rows: Sequence[Row], sides: tuple[str, ...]) -> list[str]:
     """Return rows in order, with experimental ones in a closed group at the end.
 
-    Experimental options of a kind stay in place if a core row offers that kind, because it is selected there.
+    Experimental options of a kind stay in place if a core row offers that kind, because the kind is selected there.
     """
     core = {row.key for row in rows if row.tier == "core"}
     experimental = [row for row in rows if row.tier != "core" and not any(key in core for key, _ in row.needs)]

@@ -80,7 +80,7 @@ def _reply(form: Form, seen: View, workspace: Workspace) -> dict[str, Any]:
 
 
 def _with_correction_notes(form: Form, seen: View, workspace: Workspace) -> View:
-    """Add warnings about corrections for class frequencies that cancel each other on a side's cache.
+    """Add warnings about class-frequency corrections that cancel each other on a side's cache.
 
     Class sizes are those of the cache times the share of training rows.
     """
@@ -101,7 +101,7 @@ def _fingerprint(form: Form, seen: View, side: str, workspace: Workspace) -> str
 
 
 def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
-    """Return the names in a side's cache to choose from, for the rows that take names."""
+    """Return, for each row that takes names, the names in a side's cache to choose from."""
     name = form.sides[side]["cache"]
     empty: dict[str, list[str]] = {"columns": [], "background": [], "view_sets": [], "tta": []}
     if name not in workspace.cache_names():

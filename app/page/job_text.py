@@ -38,7 +38,7 @@ def fingerprint(bench: Mapping[str, Any]) -> str:
 
 
 def fingerprint_of(job: Job) -> str:
-    """Return the fingerprint of a job; empty, which no form's is, if its settings are no longer allowed."""
+    """Return the fingerprint of what a job trains; empty if its settings are no longer allowed."""
     try:
         return fingerprint(job.bench)
     except (ValueError, KeyError, TypeError, AttributeError, OSError):

@@ -29,7 +29,7 @@ CLOSING_SECONDS = 2
 
 
 def prepare(scratch: Path) -> None:
-    """Set the environment variables that gradio reads on import, with its files in the server's scratch folder."""
+    """Set the environment variables that gradio reads on import; its files go to the server's scratch folder."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_TEMP_DIR"] = str((scratch / "gradio").resolve())
 
@@ -94,7 +94,7 @@ def listen(port: int | None) -> socket.socket:
             listening.close()
             reason = str(error.strerror)
     ports = f"Ports {PORTS[0]} to {PORTS[-1]} are" if port is None else f"Port {port} is"
-    raise ValueError(f"{ports} not available ({reason}). Give another --port, or omit it.")
+    raise ValueError(f"{ports} not available ({reason}). Give another --port{'' if port is None else ', or omit it'}.")
 
 
 def _serve(workspace: Workspace, listening: socket.socket, scratch: Path) -> None:

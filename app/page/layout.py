@@ -23,7 +23,7 @@ PAIR_KEY = "frostbench_pair"
 def build(workspace: Workspace, uploads: Uploads) -> gr.Blocks:
     """Build the page."""
     with gr.Blocks(title="Frostbench", fill_width=True, analytics_enabled=False) as page:
-        # The secret only obscures what the browser stores; it is fixed so that it can be read after a restart.
+        # The secret only obscures what the browser stores; it is fixed, so that a restarted server can read the value.
         pair = gr.BrowserState(None, storage_key=PAIR_KEY, secret="frostbench")
         title = gr.HTML(title_html(workspace), apply_default_css=False, elem_id="title")
         with gr.Column(elem_classes="fp-bench", elem_id="bench"):

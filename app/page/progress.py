@@ -17,7 +17,7 @@ STATE_LABELS = {
     "cancelled": "■ cancelled",
     "failed": "✖ failed",
     "lost": "? lost",
-    "foreign": "⇄ from another machine",
+    "foreign": "⇄ not started here",
 }
 IDLE = "Nothing has been trained from this page yet. Set the options and press <b>Train A and B, then compare</b>."
 LOADING = '<div class="fp fp-none" data-testid="jobs" data-state="loading">Loading jobs…</div>'

@@ -37,7 +37,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loader that disables the function that writes stubs after loading the module."""
+    """Loader that loads a module and then disables its function that writes stubs."""
 
     def __init__(self, original: Loader) -> None:
         self.original = original

@@ -174,7 +174,7 @@ def ready_of(read: Mapping[str, Job]) -> Pair | None:
 
 
 def attach(stored: Any, parameters: Mapping[str, str], workspace: Workspace) -> list[Any]:
-    """Return the pair of jobs to show when a page opens, and its updates.
+    """Return the pair of jobs to show when a page opens, and the updates that show it.
 
     Each side shows the job in the address, otherwise the one stored by the browser, otherwise the newest.
 

@@ -1,4 +1,4 @@
-"""The section that tries an image on both heads: it is embedded once, and the sliders only shift its logits."""
+"""The section that tries an image on both heads: each embeds it once, and the sliders reuse its logits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Calibration by class: of the rows predicted as a class, and of all rows against the probability of the class."""
+"""Calibration by class: confidence of the rows predicted as a class, and probability of the class over all rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Confidences:
 
     @classmethod
     def of(cls, judged: Judged) -> "Confidences":
-        """Return those of one run."""
+        """Reduce the predictions of one run."""
         class_ece = judged.classes.sums().ece[:, 0]
         return cls(judged.confidences[None], judged.predicted[None], judged.right[None], class_ece[None])
 
@@ -41,13 +41,13 @@ class Confidences:
 
 @dataclass(frozen=True)
 class ClassCalibration:
-    """Calibration of one class, mean over seeds; NaN if no row is predicted as it.
+    """Calibration of one class over all seeds; the gap and its interval are NaN if no row is predicted as the class.
 
     Attributes:
         name: class name.
         support: number of rows of the class.
-        predicted: number of rows predicted as the class.
-        ece: class-wise ECE: the probability of the class against membership, over all rows.
+        predicted: number of rows predicted as the class, mean over seeds.
+        ece: class-wise ECE, mean over seeds: the probability of the class against membership, over all rows.
         gap: mean confidence minus accuracy over the rows predicted as the class; positive means overconfident.
         low: lower end of the 95 % interval of the gap, not corrected for the number of classes.
         high: upper end.
@@ -86,7 +86,7 @@ def class_calibration(
 
 
 def _predicted(runs: Confidences, classes: int, weights: Floats) -> tuple[Floats, Floats]:
-    """Return rows by predicted class, and their sums of confidence minus correctness, [C, B], over all runs."""
+    """Return weighted row counts and sums of confidence minus correctness over all runs, by predicted class, [C, B]."""
     rows, gaps = np.zeros((classes, weights.shape[1])), np.zeros((classes, weights.shape[1]))
     for confidences, predicted, right in zip(runs.confidences, runs.predicted, runs.right, strict=True):
         rows += sums_by(predicted, classes, weights)

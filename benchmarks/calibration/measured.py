@@ -1,9 +1,9 @@
 """Calibration of a bench's runs on one cache, with intervals and verdicts.
 
-Calibration errors are absolute gaps, so sampling noise makes them larger, and a resample adds noise to that of the
-rows: percentile intervals are too high and often lie above the value itself. The interval of a value is therefore
-Hall's basic bootstrap interval, which mirrors the resamples at the value. In a difference of two rows most of this bias
-cancels, so its interval is that of every comparison (`frostbench.benchmarks.comparison.significance`).
+Calibration errors are absolute gaps, so sampling noise makes them larger, and resampling makes them larger still:
+percentile intervals are too high and often lie above the value itself. The interval of a value is therefore Hall's
+basic bootstrap interval, which reflects the resamples about the value. Most of this bias cancels in differences, whose
+intervals are those of every comparison (`frostbench.benchmarks.comparison.significance`).
 docs/calibration_metrics.md reports the coverage of these intervals in simulations.
 """
 
@@ -51,11 +51,11 @@ class CalibrationReport:
         rows: row name to run keys, one per seed; the baseline comes first.
         best: the row, other than the baseline, with the best validation macro F1, or the baseline if it is the only
             row.
-        table: one line per side, row and metric: side (before, after, as_is), value_low and value_high of the value,
-            and the columns of `frostbench.benchmarks.comparison.compare.Comparison.table`; NaN if a run has no such
-            figure.
+        table: one line per side, row and metric: side (before, after or as_is), value_low and value_high (95 % interval
+            of the value), and the columns of `frostbench.benchmarks.comparison.compare.Comparison.table`; NaN if a run
+            lacks the metric.
         temperatures: row name to the temperature of each seed; NaN if there is none.
-        confidences: row name to side to the data for charts; sides that a run of the row lacks are omitted.
+        confidences: predictions for charts, by row name and side; sides that a run of the row lacks are omitted.
         classes: calibration of every class for the baseline and the best row, by side.
         draws: resamples of the evaluated rows.
         seeds: seeds of every row.
@@ -91,7 +91,7 @@ class CalibrationReport:
         return list(dict.fromkeys(self.table["metric"]))
 
     def line(self, side: str, row: str, metric: str) -> dict[str, float | str]:
-        """Return the line of the table for one side, row and metric, or an empty dict."""
+        """Return the table's line for a side, row and metric, as values by column; empty if there is none."""
         table = self.table
         chosen = table[(table["side"] == side) & (table["row"] == row) & (table["metric"] == metric)]
         return {str(name): value for name, value in chosen.iloc[0].items()} if len(chosen) else {}
@@ -116,7 +116,7 @@ def report_of(
         on_run_done: called after each run.
 
     Raises:
-        StoreError: no run gave probabilities.
+        StoreError: no run gave finite probabilities.
     """
     draws, best = Draws(paired.frame.groups, resamples, 0), best_row(paired)
     gathered, temperatures, confidences = _measured(paired, evaluated, draws, on_run_done)
@@ -146,7 +146,7 @@ def report_of(
 
 
 def best_row(paired: Paired) -> str:
-    """Return the row, other than the baseline, with the best validation macro F1."""
+    """Return the row with the best validation macro F1, other than the baseline unless there is no other row."""
     others = [row for row in paired.records if row != paired.baseline]
     return max(others, key=lambda row: mean_preference(paired.records[row])) if others else paired.baseline
 
@@ -205,7 +205,7 @@ def _table(paired: Paired, gathered: Gathered, side: str) -> pd.DataFrame:
 
 
 def basic_interval(value: float, replicates: Floats, metric: str) -> tuple[float, float]:
-    """Return the 95 % basic bootstrap interval of a metric, given its values on resamples [B], clipped to its range."""
+    """Return the 95 % basic bootstrap interval from values on resamples [B], clipped to the range of the metric."""
     low, high = interval(2 * value - replicates)
     lowest = -np.inf if metric in SIGNED else 0.0
     highest = 1.0 if metric.startswith("auroc") else np.inf

@@ -19,7 +19,7 @@ from frostbench.training.metrics.ood import SCORES
 
 MARKS = {BETTER: "▲", WORSE: "▼"}
 ARROWS = {True: "↑", False: "↓", None: ""}
-"""Direction in which a metric is better."""
+"""Arrow towards better values, by whether higher is better; None for a metric without a better direction."""
 SHORT = {"before": "before", "after": "after scaling"}
 TABLES = (
     ("ece", "cece", "smece", "nll", "brier"),
@@ -98,7 +98,7 @@ def _curves(report: CalibrationReport, side: str) -> Markup:
 
 
 def _classes(report: CalibrationReport, row: str) -> dict[str, Any]:
-    """Return charts and lines by class for one row, classes with most rows first."""
+    """Return the charts by class of one row, and its lines by class, those with the most images first."""
     sides = {side: values for side, values in report.classes[row].items() if side in ("before", "after")}
     charts = [Markup(class_gaps(c, f"Gap by class of {row}, {SIDE_WORDS[side]}")) for side, c in sides.items()]
     together = zip(*sides.values(), strict=True)

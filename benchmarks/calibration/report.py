@@ -52,7 +52,7 @@ def calibration(
         SettingsError: the bench is invalid, or its split is cross-validated.
         StoreError: a run is not in the store, the baseline is not one of the rows, runs cannot be compared, or all of
             them gave NaN.
-        ValueError: the others are of another recipe, or some of them are images of the bench's cache.
+        ValueError: the cache `others` has another recipe, or shares images with the bench's cache.
     """
     spec = bench if isinstance(bench, BenchSpec) else parse(BenchSpec, load_yaml(Path(bench)))
     parts = chosen_rows(spec)
@@ -88,8 +88,8 @@ def _check_split(split: Split) -> None:
     if split.folds is not None:
         raise SettingsError(
             "Calibration must be measured on rows that the kept heads have not seen, but this split is "
-            "cross-validated, so they were fitted to all rows. Use a split with select and calibrate shares; the run "
-            "records contain these metrics for held-out rows, without intervals."
+            "cross-validated, so the heads were fitted to all rows. Use a split with select and calibrate shares; the "
+            "run records contain calibration metrics for held-out rows, without intervals."
         )
 
 

@@ -62,7 +62,7 @@ class Gathered:
         replicate_sums: by side and metric, sums over seeds on the resamples, [R, B].
         variances: by side and metric, sums over seeds of the variance over the resamples, [R].
         delta_variances: the same for the difference from the first row's run of the same seed.
-        base: by side and metric, the first row on the resamples, [S, B].
+        base: by side and metric, values of the first row on the resamples, [S, B].
         has_own: whether some head has a calibration of its own.
     """
 
@@ -155,7 +155,7 @@ def _auroc(known: Floats, other: Floats, draws: Draws, others: Draws) -> tuple[f
 def binned_accuracy(
     bins_by_run: Sequence[Ints], right_by_run: Sequence[Floats], bins: int, draws: Draws
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper bounds [bins] of each bin's 95 % accuracy interval, pooled over runs; NaN if empty."""
+    """Return the ends [bins] of the 95 % interval of each bin's accuracy, pooled over runs; NaN for an empty bin."""
     shares = []
     for _, weights in draws.weights(bins):
         rows, right = np.zeros((bins, weights.shape[1])), np.zeros((bins, weights.shape[1]))
@@ -167,7 +167,7 @@ def binned_accuracy(
 
 
 def quantiles(replicates: Floats) -> tuple[Floats, Floats]:
-    """Return the ends [P] of the middle 95 % of values [P, B], ignoring NaN; NaN if all values are."""
+    """Return the ends [P] of the middle 95 % of values [P, B], ignoring NaN; NaN where all values are NaN."""
     ends = np.full((2, len(replicates)), np.nan)
     some = np.isfinite(replicates).any(1)
     if some.any():

@@ -37,7 +37,7 @@ class EvaluatedRows:
         store: the run store.
         cache: folder of the cache, as named in the bench.
         table: the table of the runs.
-        split: the role of each of its rows.
+        split: role of each row of the table.
         role: select or test.
         order: [N] table indices of the evaluated rows, in the order of the comparison.
         groups: [N] their group indices, from 0.
@@ -55,7 +55,7 @@ class EvaluatedRows:
 
     @property
     def to_comparison_order(self) -> Tensor:
-        """[N] position of each evaluated row when sorted as in the table."""
+        """[N] position of each evaluated row in table order, listed in the order of the comparison."""
         return torch.from_numpy(np.argsort(np.argsort(self.order)))
 
     def ordered(self, log_p: Tensor) -> Judged:
@@ -68,8 +68,8 @@ class RunProbabilities:
     """Probabilities predicted by one run.
 
     Attributes:
-        by_side: side to the rows with their log-probabilities. Sides that do not exist are omitted; `as_is` is the same
-            object as another side if their probabilities are equal.
+        by_side: evaluated rows with their log-probabilities, by side. Sides that do not exist are omitted; `as_is` is
+            the same object as another side if their probabilities are equal.
         ood_scores: side to score name to the scores of the evaluated rows [N] and of the others [M].
         temperature: temperature of the side `after`; NaN if there is none.
     """
@@ -80,7 +80,7 @@ class RunProbabilities:
 
     @property
     def has_own(self) -> bool:
-        """Whether the head has a calibration of its own, other than none or the temperature of `after`."""
+        """Whether the head's own calibration differs from both none and the temperature of `after`."""
         others = [self.by_side.get(side) for side in ("before", "after")]
         return "as_is" in self.by_side and not any(self.by_side["as_is"] is other for other in others)
 
@@ -120,7 +120,7 @@ def _head(store: Path, record: RunRecord) -> Predictive:
 
 
 def _predicted(head: Predictive, evaluated: EvaluatedRows) -> tuple[CrossFitted, Rows]:
-    """Predict the evaluated rows, in the order of the table, in which folds were cut when the run was evaluated."""
+    """Predict the evaluated rows in table order, the order in which folds were cut when the run was evaluated."""
     chosen = np.zeros(len(evaluated.table.ids), dtype=bool)
     chosen[evaluated.order] = True
     predicted = predictions(head, evaluated.table, chosen)
@@ -169,7 +169,7 @@ def _is_same(first: Judged, other: Judged) -> bool:
 def _ood_scores(
     head: Predictive, logits: Tensor, temperature: float, evaluated: EvaluatedRows
 ) -> dict[str, dict[str, tuple[Floats, Floats]]]:
-    """Return scores of the evaluated rows and of the others, by side; ensembles have no logits, so fewer scores."""
+    """Return scores of the evaluated rows and of the others, by side; ensembles get fewer, as they have no logits."""
     if evaluated.others is None:
         return {}
     recipes = {

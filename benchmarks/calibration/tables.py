@@ -30,7 +30,7 @@ READING = (
     "With few rows, calibration errors are mostly noise, as shown by intervals that lie below the value. Lower is "
     "better, except for AUROC. Verdicts (better, worse or can't tell) follow the rules of frostbench compare: each "
     "interval is for a single difference and accounts for groups and seeds; verdicts are also corrected for the number "
-    "of rows."
+    "of rows compared."
 )
 
 

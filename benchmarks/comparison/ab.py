@@ -26,10 +26,10 @@ class Side:
 
     Attributes:
         name: A or B.
-        keys: one run per compared seed.
+        keys: run keys, one per compared seed.
         cache: folder of the cache, as configured for the run.
         columns: vector columns that the head reads.
-        seconds: training time, mean over seeds.
+        seconds: training time in seconds, mean over seeds.
         parameters: number of parameters in body and classifier, or None if no head is stored with the run.
         temperatures: one per seed; 1 if the run is not calibrated.
         before: reliability before temperature scaling, all seeds pooled.
@@ -55,11 +55,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Flips:
-    """Images on which A and B are right or wrong.
+    """Images grouped by whether A and B predict them correctly.
 
     Attributes:
         rows: number of images that B fixes, B breaks, both get wrong and both get right; mean over seeds.
-        ids: sorted image ids of the same sets, for the first seed.
+        ids: sorted image ids of the same four sets, for the first seed.
     """
 
     rows: Mapping[str, float]
@@ -67,7 +67,7 @@ class Flips:
 
 
 FIXES, BREAKS, BOTH_WRONG, BOTH_RIGHT = "fixes", "breaks", "both wrong", "both right"
-"""Keys of `Flips`."""
+"""Keys of the mappings in `Flips`."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def pair(
         seed: random seed of the resamples.
 
     Raises:
-        StoreError: both sides are the same run or share no seed, a run is missing, or the runs were evaluated on
-            different images.
+        StoreError: a side has two runs of a seed, both sides have the same run or share no seed, a run is missing, or
+            the runs were evaluated on different images.
     """
     keys = {"A": a_keys, "B": b_keys}
     records, left_out = _common({name: [read_record(store, key) for key in keys[name]] for name in SIDES})
@@ -164,7 +164,7 @@ def _common(
         )
     unmatched = {name: [seed for seed in side_seeds if seed not in seeds] for name, side_seeds in by_seed.items()}
     notes = tuple(
-        f"Seed {_listed(seeds_left)} of {name} is not compared because the other side was not trained with it."
+        f"Only seeds that both sides have are compared; {name} also has seed {_listed(seeds_left)}."
         for name, seeds_left in unmatched.items()
         if seeds_left
     )
@@ -202,7 +202,7 @@ def _mean_ece(confidences: Sequence[Floats], right: Bools) -> float:
 
 
 def _parameters(store: Path, run: RunRecord) -> int | None:
-    """Return the number of parameters of a run's head, or of all an ensemble's heads; None if one is not stored."""
+    """Return the number of parameters of a run's head, or of all heads of an ensemble; None if one is not stored."""
     counts = [head_parameters(store, key) for key in run.members or (run.key,)]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -14,7 +14,7 @@ from frostbench.benchmarks.comparison.spread import Spread
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One class, for a base and another row; figures are means over seeds, NaN if one of the runs lacks them.
+    """One class, for a base and another row; F1 and recall are means over seeds, NaN if one of the runs lacks them.
 
     Attributes:
         index: class index.
@@ -55,8 +55,8 @@ def class_rows(paired: Paired, sides: tuple[str, str], spread: Spread | None) ->
     Args:
         paired: the results to compare, paired by image.
         sides: names of the baseline and of the other row.
-        spread: field `classes` of what `frostbench.benchmarks.comparison.resampled.resample` returns for the same
-            sides; None without resampling.
+        spread: `classes` of the `frostbench.benchmarks.comparison.resampled.Resampled` of the same sides; None without
+            resampling.
     """
     frame, data, shot = paired.frame, paired.facts, paired.records[paired.baseline][0].shot
     classes = len(data.class_names)
@@ -95,7 +95,7 @@ def _figures(paired: Paired, name: str) -> Floats:
 
 @dataclass(frozen=True)
 class CellChange:
-    """Change of one cell of the confusion matrix from one row to another, in evaluated rows, mean over seeds."""
+    """Change of one cell of the confusion matrix from the base to the other row, in images, mean over seeds."""
 
     label: int
     predicted: int

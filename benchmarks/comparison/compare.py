@@ -1,4 +1,4 @@
-"""Compare rows of runs with a baseline: paired on the same images, over seeds, with an interval and a verdict."""
+"""Compare rows of runs with a baseline, paired on the same images over several seeds, with intervals and verdicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from frostbench.benchmarks.runs.tuning import Tuned, lines_of
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
 RESAMPLES = 2000
-"""Default number of bootstrap resamples: a variance from so many has a standard error of 3 %, an interval's width
-half that."""
+"""Default number of bootstrap resamples: a variance estimated from them has a standard error of 3 %, an interval's
+width half that."""
 UNTUNED: Mapping[str, Tuned] = MappingProxyType({})
 """Value for benches that do not tune their rows."""
 
@@ -41,16 +41,17 @@ class Comparison:
             of the delta, or of the value for the baseline), delta, low, high (95 % interval of delta, not corrected for
             the number of rows), sd_groups and sd_seeds (standard errors of delta due to the sampling of groups and to
             the seeds), p (two-sided, not corrected), p_holm (Holm-corrected over the rows; decides the verdict),
-            more_groups and more_seeds (estimated data for a verdict on an undecided difference: a factor and a total),
-            judged (whether a verdict was possible), verdict; NaN if there is no such figure.
+            more_groups and more_seeds (estimated data for a verdict on an undecided difference: a factor for the groups
+            and the total number of seeds), judged (whether a verdict was possible), verdict; NaN if there is no such
+            figure.
         n_rows: number of evaluated rows.
         n_groups: number of groups among them.
         seeds: seeds of every row.
         resamples: number of bootstrap resamples.
         runs_seen: number of runs in the store that were evaluated on the same rows.
         notes: caveats about the data, the figures and the runs.
-        settings: for a bench that tunes its rows, one entry per setting tried: row, setting, value (macro F1 on the
-            validation rows, mean over seeds; None if the setting cannot win), won, runs and problem.
+        settings: for a bench that tunes its rows, one entry per setting tried: row, setting, value (tuning metric on
+            the validation rows, mean over seeds; None if the setting cannot win), won, runs and problem.
     """
 
     title: str
@@ -67,13 +68,13 @@ class Comparison:
     settings: tuple[dict[str, Any], ...] = ()
 
     def line(self, row: str, metric: str) -> dict[str, Any]:
-        """Return the line of the table for one row and metric."""
+        """Return the table's line for a row and a metric, as values by column; IndexError if there is none."""
         chosen = self.table[(self.table["row"] == row) & (self.table["metric"] == metric)]
         return {str(name): value for name, value in chosen.iloc[0].items()}
 
     @property
     def chance(self) -> tuple[float, int]:
-        """Expected number of metrics with a verdict if all rows were equal (at most), and the actual number."""
+        """Largest expected number of metrics with a verdict if all rows were equal, and the actual number."""
         return chance_verdicts(self.table)
 
     @property
@@ -106,7 +107,8 @@ def compare(
         tuned: tuning result of each row, such as `chosen_rows(bench)[0].tuned`.
 
     Raises:
-        StoreError: a run is missing, or the runs differ in images, splits, seeds, classes or background classes.
+        StoreError: the baseline is not one of the rows, a run is missing, or the runs differ in images, splits, seeds,
+            classes or background classes.
     """
     paired = load(store, baseline_first(rows, baseline), role)
     count = resamples or RESAMPLES

@@ -4,8 +4,8 @@ Interval and verdict share one estimate of the uncertainty due to groups and see
 (`frostbench.benchmarks.comparison.significance`). The interval is that of a single difference, at 95 %: it excludes 0
 if p is below .05. A verdict requires more: p is Holm-corrected over the rows of a metric, so that if all rows are
 equal, the probability that any of them gets a verdict stays at 5 %. There is no correction for the number of metrics;
-`chance_verdicts` returns how many verdicts that can be expected to cause. docs/results/verdicts.md reports level and
-power of the rule in simulations.
+`chance_verdicts` returns how many metrics can be expected to get a verdict by chance. docs/results/verdicts.md reports
+level and power of the rule in simulations.
 """
 
 import math
@@ -28,12 +28,12 @@ BETTER, WORSE, CANNOT_TELL = "better", "worse", "can't tell"
 REASONS = {
     "groups": "there are too few groups for a reliable verdict",
     "seeds": "there is only one seed, so the variation over seeds is unknown",
-    "rows": "the difference is not significant after Holm's correction for the number of rows",
+    "rows": "the difference is not significant after Holm's correction for the number of rows compared",
     "size": "the difference is below 0.001, too small to matter",
 }
 """Reasons for no verdict although the interval excludes 0; the key is appended to the verdict in parentheses."""
 SMALLEST = 0.001
-"""A smaller difference (a tenth of a percentage point) gets no verdict, however significant it is."""
+"""A difference below this, a tenth of a percentage point, gets no verdict, however significant it is."""
 FEWEST_GROUPS = 20
 """With fewer groups the variance over resamples is too uncertain for a verdict."""
 
@@ -90,7 +90,7 @@ def _cells(values: Floats, differences: Differences) -> list[dict[str, Any]]:
 
 
 def family_sizes_of(p_values: Sequence[float]) -> list[int]:
-    """Return the number of comparisons that Holm's correction counts for each: those with a p at least as large.
+    """Return the factor of Holm's correction for each p value: the number of p values that are at least as large.
 
     >>> family_sizes_of([0.01, 0.04, 0.03])
     [3, 1, 2]
@@ -112,7 +112,7 @@ def _sd(values: Floats) -> float:
 
 
 def _spread_is_known(runs: Sequence[RunRecord]) -> bool:
-    """Return whether the spread over seeds can be estimated: there are several, or no run depends on its seed."""
+    """Return whether the spread over seeds can be estimated: there are several seeds, or no run depends on its seed."""
     return len({run.seed for run in runs}) > 1 or all(run.reason == "solved" for run in runs)
 
 
@@ -141,9 +141,9 @@ def verdict_of(line: Mapping[str, Any], n_groups: int, spread_is_known: bool, hi
 
 
 def chance_verdicts(table: pd.DataFrame) -> tuple[float, int]:
-    """Return the most metrics expected to have a verdict if all rows were equal, and the number that have one.
+    """Return the largest expected number of metrics with a verdict if all rows were equal, and the actual number.
 
-    Each metric on which a verdict is possible has a 5 % chance of getting one on any row.
+    Each metric on which a verdict is possible has at most a 5 % chance that some row gets one.
     """
     differences = table[table["judged"]]
     given = differences[differences["verdict"].isin([BETTER, WORSE])]

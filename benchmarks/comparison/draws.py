@@ -38,7 +38,7 @@ def resamples(n_groups: int, count: int, seed: int, step: int) -> Iterator[npt.N
 
 @lru_cache(maxsize=2)
 def _kept(n_groups: int, count: int, seed: int, step: int) -> tuple[npt.NDArray[Any], ...]:
-    """Return the chunks, as bytes if they fit; cached, since further comparisons usually use the same images."""
+    """Return the chunks, as uint8 if the counts fit; cached, since further comparisons usually use the same images."""
     return tuple(_packed(piece) for piece in _drawn(n_groups, count, seed, step))
 
 

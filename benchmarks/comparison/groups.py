@@ -27,7 +27,7 @@ GAP_GROWTH = 4 / 3
 OF_SEVERAL = 3
 """Factor for the degrees of freedom of an average over several classes. A class that is absent from a resample
 counts as 0, so the variance grows with the difference itself, and Satterthwaite's t is too wide: without this
-factor it gave .4 to 2 % of verdicts in settings where 5 % are allowed (docs/results/verdicts.md reports the level
+factor, .4 to 2 % of simulated tables got a verdict where 5 % are allowed (docs/results/verdicts.md reports the level
 with it)."""
 
 

@@ -101,7 +101,7 @@ def detectable(seeds: int, rows: int) -> float:
 
 
 def _on_selection(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
-    """Name the rows that chose their epoch on the evaluated rows, and those that had more epochs to choose from."""
+    """Note the rows that chose their epoch on the evaluated images, and those with another schedule or patience."""
     first_runs = {name: runs[0] for name, runs in paired.records.items()}
     gradient_trained = {
         name: run for name, run in first_runs.items() if run.gradient_norm is None and run.reason != "solved"
@@ -111,23 +111,23 @@ def _on_selection(paired: Paired, tuned: Mapping[str, Tuned]) -> list[str]:
     # For tuned rows, another note says that all of them are optimistic, including closed-form ones.
     if gradient_trained and closed_form and not any(result.was_chosen for result in tuned.values()):
         notes.append(
-            f"These rows chose their epoch on the same rows they are compared on and may look better than they are: "
-            f"{_quoted(gradient_trained)}; {_quoted(closed_form)} did not: {SETTLED}."
+            f"These rows chose their epoch on the images they are compared on and may look better than they are: "
+            f"{_quoted(gradient_trained)}; {_quoted(closed_form)} did not. To avoid this bias, {SETTLED}."
         )
     # The members of an ensemble are rows themselves; the ensemble itself chose nothing.
     budgets = {name: _budgets(run, tuned.get(name)) for name, run in gradient_trained.items() if not run.members}
     others = [name for name, budget in budgets.items() if budget != next(iter(budgets.values()))]
     if others:
         notes.append(
-            "Rows differ in schedule or patience, and a row with more epochs to choose from looks better on the rows "
-            f"that chose its epoch: {_quoted(others)} against {next(iter(budgets))!r}; equal schedules avoid that, or "
+            "Rows differ in schedule or patience, and a row with more epochs to choose from looks better on the images "
+            f"that its epoch was chosen on: {_quoted(others)} against {next(iter(budgets))!r}. Use equal schedules, or "
             f"{SETTLED}."
         )
     return notes
 
 
 def _budgets(run: RunRecord, tuned: Tuned | None) -> set[str]:
-    """Return schedule and patience of a row, or all those that its settings could choose from."""
+    """Return schedule and patience of a row, or those of all its settings if it is tuned."""
     specs = [run.full_spec] if tuned is None else [setting.spec.model_dump(mode="json") for setting in tuned.tried]
     return {f"{spec['train']['schedule']} {spec['train']['early_stop']['patience']}" for spec in specs}
 

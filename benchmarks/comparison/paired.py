@@ -140,7 +140,7 @@ SAME: tuple[tuple[str, Callable[[DataFacts], str | tuple[str, ...]], str], ...] 
         "Name the same background classes for both, then retrain the one that differs.",
     ),
 )
-"""Properties that compared runs must share besides their rows, how to read each, and the remedy if it differs."""
+"""Properties that compared runs must share besides their images, how to read each, and the remedy if it differs."""
 
 
 def _described(value: str | tuple[str, ...], other: str | tuple[str, ...]) -> str:
@@ -152,7 +152,7 @@ def _described(value: str | tuple[str, ...], other: str | tuple[str, ...]) -> st
 
 
 def _check_same_rows(outcome: pd.DataFrame, first: pd.DataFrame, name: str) -> None:
-    """Raise an error that names the difference if the outcomes are not of the same rows as the baseline's."""
+    """Raise an error that names the difference if images, labels or groups are not those of the baseline."""
     if len(outcome) == len(first) and (outcome["id"] == first["id"]).all():
         for column in ("label", "group"):
             is_different = (outcome[column] != first[column]).to_numpy(bool)

@@ -15,9 +15,9 @@ class Bins:
 
     Attributes:
         place: index of each bin, from 0.
-        rows: number of rows in it.
-        confidence: their mean confidence.
-        accuracy: fraction of correct rows among them.
+        rows: number of rows in each bin.
+        confidence: mean confidence in each bin.
+        accuracy: fraction of correct rows in each bin.
         of: total number of bins.
     """
 

@@ -19,9 +19,9 @@ class Resampled:
     Attributes:
         values: metric to values, [R, S]; NaN if a run lacks it. Metrics that no run has are omitted.
         replicates: metric to means over seeds on the resamples, [R, B].
-        spreads: metric to variances over the resamples of each row, [R]; the base is the first row.
-        classes: variances of per-class F1, [C], for the two rows requested, or None if none were or a run has no valid
-            predictions.
+        spreads: metric to each row's variances over the resamples, [R]; the first row is the base.
+        classes: variances of per-class F1 over the resamples for the two rows requested, [2, C]; None if no rows were
+            requested or a run of these has no valid predictions.
     """
 
     values: dict[str, Floats]

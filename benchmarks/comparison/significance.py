@@ -61,7 +61,7 @@ class SeedVariance:
 
     @classmethod
     def of(cls, values: Floats, run: Floats, mean: Floats) -> "SeedVariance":
-        """Compute it from the runs of a side.
+        """Compute the seed variance of a side from its runs.
 
         Args:
             values: [..., S] values on the original rows.
@@ -201,13 +201,13 @@ class Differences:
         return Differences(self.deltas[1:], unpaired, paired, self.use_both[1:])
 
     def level_share(self, index: int) -> float:
-        """Return the fraction of the level used by the test that gives the interval of one difference."""
+        """Return the fraction of the level spent on whichever test has the narrower interval for one difference."""
         if not self.use_both[index]:
             return 1.0
         return PAIRED_SHARE if self._paired_is_narrower(index) else UNPAIRED_SHARE
 
     def uncertainty(self, index: int) -> Uncertainty:
-        """Return the uncertainty that gives the interval of one difference: the narrower of the two."""
+        """Return the uncertainty of one difference, by the test with the narrower interval."""
         return (self.paired if self._paired_is_narrower(index) else self.unpaired).at(index)
 
     def _paired_is_narrower(self, index: int) -> bool:

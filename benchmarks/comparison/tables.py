@@ -20,7 +20,8 @@ from frostbench.embedcache.outputs.writing import write_text
 MARKS = {BETTER: "*", WORSE: "!"}
 INTERVALS = (
     "Each 95 % interval is for a single difference, not corrected for multiple comparisons, and accounts for the "
-    "variation over groups and seeds. Verdicts use the same uncertainty with Holm's correction for the number of rows."
+    "variation over groups and seeds. Verdicts use the same uncertainty with Holm's correction for the number of rows "
+    "compared."
 )
 
 
@@ -28,7 +29,7 @@ SETTLING = "Data needed for a verdict if the true difference equals the observed
 
 
 def to_text(comparison: Comparison, main: str = MAIN) -> str:
-    """Return the comparison as plain text: a table of the main metric, and tables of the differences of the others."""
+    """Return the comparison as plain text: a table of the main metric, and tables of differences in the others."""
     head = _head(comparison)
     others = [name for name in comparison.metrics if name != main]
     parts = [head, aligned(_main_lines(comparison, main))]
@@ -149,8 +150,8 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 def save(comparison: Comparison, path: Path) -> None:
     """Write the table to a .csv, .parquet or .json file; JSON also contains the description of the comparison.
 
-    The column `chance_verdicts` has the same value on every line: the most metrics expected to have a verdict by
-    chance.
+    The column `chance_verdicts` has the same value on every line: the largest expected number of metrics with a verdict
+    by chance.
 
     Raises:
         OutputError: the file has another suffix, or cannot be written.

@@ -121,7 +121,7 @@ def read_prior(text: str, head: Predictive) -> Tensor | None:
         return head.uniform_prior()
     if not Path(text).is_file():
         raise SettingsError(
-            f"A prior must be trained, uniform or a file of `class: share` lines, got {text!r}. Check the path."
+            f"A prior must be `trained`, `uniform` or a file of `class: share` lines, got {text!r}. Check the path."
         )
     shares = {str(name): share for name, share in load_yaml(Path(text)).items()}
     unknown, missing = shares.keys() - set(head.class_names), set(head.class_names) - shares.keys()
@@ -216,7 +216,7 @@ def check_predictions(out: Path) -> None:
     """Check that a file for predictions can be written, before anything is computed.
 
     Raises:
-        OutputError: it does not end in .csv, .json or .parquet, or cannot be written.
+        OutputError: the file does not end in .csv, .json or .parquet, or cannot be written.
     """
     check_file(out, TABLES, "a file of predictions")
 
@@ -228,7 +228,7 @@ def write_predictions(table: pd.DataFrame, out: Path) -> None:
     `frostbench.embedcache.outputs.spreadsheets`.
 
     Raises:
-        OutputError: the suffix is not one of these, or the file cannot be written.
+        OutputError: as in `check_predictions`.
     """
     check_predictions(out)
     typed = {"class": "string", "probability": "float64", "error": "string"}

@@ -84,7 +84,7 @@ def _interval_words(item: Interval) -> str:
 
 
 def _wrapped(name: str) -> list[str]:
-    """Wrap a name at 22 characters; the limit of three lines has room for 40 characters however the words fall."""
+    """Wrap a name at 22 characters, in at most three lines, which hold 40 characters wherever the words break."""
     return wrap(printable(name), 22, max_lines=3, placeholder="…") or [""]
 
 

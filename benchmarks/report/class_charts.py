@@ -22,7 +22,7 @@ def confusion_matrix(
         pairs: (label, predicted, rows) of every pair that occurs.
         names: class names.
         title: title of the chart.
-        most: most classes to draw; beyond that only the most frequent.
+        most: maximum number of classes; if there are more, only the most frequent are drawn.
     """
     label, predicted, rows = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     support = np.bincount(label, rows, len(names))
@@ -67,7 +67,7 @@ def _cell(x: float, y: float, side: float, count: int, share: float, is_right: b
 
 
 def class_histogram(names: Sequence[str], counts: Sequence[int], title: str) -> str:
-    """Draw rows per class on a logarithmic axis, most frequent first; if too many classes, evenly spaced ranks."""
+    """Draw rows per class on a logarithmic axis, most frequent first; of too many classes, evenly spaced ranks."""
     order = sorted(range(len(names)), key=lambda i: -counts[i])
     ranks = sorted({round(i * (len(order) - 1) / (MOST_CLASSES - 1)) for i in range(MOST_CLASSES)})
     shown = order if len(order) <= MOST_CLASSES else [order[i] for i in ranks]

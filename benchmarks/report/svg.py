@@ -59,7 +59,7 @@ def text(x: float, y: float, string: str, *, anchor: str = "start", color: str =
 
 
 def printable(string: str) -> str:
-    r"""Replace control characters that XML does not allow, and every kind of space by a plain one.
+    r"""Replace each character that cannot be printed: any kind of space with a plain one, others with �.
 
     >>> printable("a\x00b")
     'a�b'

@@ -2,12 +2,12 @@
 
 Other pages: `posthoc` prints the table of docs/calibration.md. `verdicts` writes the page on level and power of
 verdicts, from simulations. Neither needs images. `defaults [DATA]` evaluates heads at their defaults on vectors of any
-scale and writes the generated part of docs/results/defaults.md; `--part digits` runs only that table, `--before FOLDER`
-compares with the heads of an older checkout, and DATA adds images to the other tables.
+scale and writes the generated part of docs/results/defaults.md; `--part digits` runs only the table of that name,
+`--before FOLDER` compares with the heads of an older checkout, and DATA adds tables of images.
 
 DATA is a folder with coins.tar, blood_cells.tar and grocery.tar, or with these unpacked: a folder of images each, with
-manifest.csv (path, label, group, split). The calibration work can be interrupted and resumed; `--step train --part
-HEAD/CACHE` trains a part of it, also in several processes at the same time.
+manifest.csv (path, label, group, split). `calibration` can be interrupted and resumed; `--step train --part HEAD/CACHE`
+trains a part of its runs, also in several processes at the same time.
 """
 
 import argparse

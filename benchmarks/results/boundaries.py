@@ -87,7 +87,7 @@ def _dots(x: Floats, labels: Floats, left: float, top: float) -> list[str]:
 
 
 def _borders(classes: Floats, left: float, top: float) -> list[list[tuple[float, float]]]:
-    """The borders between classes [GRID, GRID] as lines, one for each pair of classes, with points in order."""
+    """Return the borders between classes [GRID, GRID] as lines, one for each pair of classes, with points in order."""
     across = np.argwhere(classes[:, 1:] != classes[:, :-1])
     down = np.argwhere(classes[1:] != classes[:-1])
     pairs: dict[tuple[float, float], list[tuple[float, float]]] = {}

@@ -36,7 +36,7 @@ def costs(bench: BenchSpec) -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Train the run given as JSON and print its cost; the peak is that of the process."""
+    """Train the run given as JSON and print its cost; the peak memory is that of the whole process."""
     request = json.loads(sys.stdin.read())
     run, cache = RunSpec.model_validate(request["run"]), Path(request["cache"])
     table = read_table(cache)

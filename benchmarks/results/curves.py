@@ -1,4 +1,4 @@
-"""Figures from run records: the gate of FeDLaS, running temperatures, and gains by class scatter."""
+"""Figures from run records: the gate of FeDLaS, temperatures by epoch, and gains by class scatter."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def gate_curves(parts: Sequence[Part]) -> str:
 
 
 def temperature_curves(parts: Sequence[Part]) -> str:
-    """Draw temperatures by epoch when the scatter is that of each batch; empty if there are none."""
+    """Draw VACE's temperatures by epoch if the scatter is taken from single batches; empty without such runs."""
     scatter = _records(parts, "linear", "vace batch scatter")
     return _courses(scatter, TRACES, "Temperatures from single batches, at the end of each epoch", "tau")
 
@@ -85,7 +85,7 @@ def gain_by_scatter(parts: Sequence[Part]) -> str:
 
 
 def _scatter(part: Part) -> list[float]:
-    """Return the scatter [C] of each class's training rows divided by the mean."""
+    """Return the scatter of each class's training rows, divided by the mean over the classes, [C]."""
     table = read_table(Path(part.chosen.cache))
     split = load_or_make_split(Path(part.chosen.cache), table, part.bench.split, Path(part.bench.store))
     chosen = split.roles == "train"
@@ -95,7 +95,7 @@ def _scatter(part: Part) -> list[float]:
 
 
 def _gains(part: Part) -> list[float]:
-    """Return by class the F1 gain of VACE over cross entropy, mean over seeds; NaN without test rows."""
+    """Return the F1 gain of VACE over cross entropy by class, mean over seeds; NaN for a class without test rows."""
     sides = []
     for row in ("vace", part.report.baseline):
         evaluations = [read_record(Path(part.bench.store), key).evaluations["test"] for key in part.chosen.rows[row]]

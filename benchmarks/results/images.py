@@ -18,7 +18,7 @@ from frostbench.embedcache.sources.source import list_source
 
 @dataclass(frozen=True)
 class Source:
-    """Labelled images by folder name; only `groups` groups, drawn at random (seed 0), or all if None."""
+    """Labelled images in the folder `name`: `groups` of their groups, drawn at random (seed 0), or all if None."""
 
     name: str
     groups: int | None = None
@@ -35,7 +35,7 @@ def cache_of(work: Path, source: Source, backbone: str) -> Path:
 
 
 def embedded(data: Path, work: Path) -> Iterator[str]:
-    """Unpack and extract what is missing; yields a line per cache.
+    """Unpack and embed the images that are missing, and yield a line per cache.
 
     Raises:
         ValueError: a source is missing.
@@ -66,7 +66,7 @@ def _folder(data: Path, work: Path, source: Source) -> Path:
     if not packed.is_file():
         raise ValueError(
             f"The images of {source.name} must be a folder with manifest.csv or a tar of it, but {data} contains "
-            "neither. Pass the folder that does."
+            "neither. Pass the folder that contains one of them."
         )
     # Unpack into a temporary folder and rename it, so that an interrupted unpacking starts over.
     partial = work / "images" / f"{source.name}.partial"

@@ -93,7 +93,7 @@ def _off(line: _Line, truth: Floats) -> list[tuple[Floats, Floats]]:
 
 
 def _lines(regime: Regime, rng: np.random.Generator) -> dict[str, _Line]:
-    """Return every metric of one table; all tables share the resamples, as those of the same images do."""
+    """Return every metric of one table; all tables share the resamples, as comparisons on the same images do."""
     paired = draw(regime, rng)
     resampled = resample(paired, RESAMPLES, 0)
     return {

@@ -1,9 +1,9 @@
 """Simulated outcomes of equally good methods, on which a comparison should give no verdict, and of better ones.
 
 Each image has a latent margin: the sum of the ease of its class, effects of the image and its group common to all
-methods, effects specific to a method, and effects specific to a run. The image is predicted correctly if the margin is
-positive, with a probability that is a logistic function of the margin. Every metric follows from this one number per
-run and row.
+methods, effects specific to a method, and effects specific to a run. A prediction is right if the margin is positive;
+the predicted probability of the label is a logistic function of the margin. Every metric follows from this one number
+per run and image.
 """
 
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ class Regime:
         seed_row: spread of a run by image.
         method_group: spread of a method by group.
         method_row: spread of a method by image.
-        noisier_base: factor of the base's spread over seeds.
-        together: correlation between rows of runs with the same seed.
+        noisier_base: factor of the base's seed_skill and seed_class.
+        together: correlation between the runs of different rows with the same seed.
         gain: added to the margin of every row except the base.
     """
 
@@ -142,7 +142,7 @@ def _margins(regime: Regime, labels: Any, groups: Any, rng: np.random.Generator)
     rows, seeds = regime.rows + 1, regime.seeds
 
     def by_run(size: int) -> Floats:
-        """Normal numbers [R, S, size], correlated between the rows of one seed."""
+        """Draw normal numbers [R, S, size], correlated between the rows of one seed."""
         shared = rng.normal(size=(1, seeds, size)) * np.sqrt(regime.together)
         return np.asarray(shared + rng.normal(size=(rows, seeds, size)) * np.sqrt(1 - regime.together))
 

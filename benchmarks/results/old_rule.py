@@ -12,8 +12,8 @@ from frostbench.benchmarks.comparison.significance import Uncertainty
 def old_p(replicates: Floats, by_seed: Floats, n_groups: int) -> float:
     """Return p by the rule used until 2026-11-28: the larger of p over groups and p over groups and seeds.
 
-    The latter uses a t distribution with S - 1 degrees of freedom for the differences seed by seed. These contain the
-    rows' part of the seed variance, which the bootstrap has already counted.
+    The latter uses a t distribution with S - 1 degrees of freedom for the differences seed by seed. Part of their
+    variance is due to the images, and the bootstrap has already counted it.
 
     Args:
         replicates: [B] differences on the resamples, means over seeds.
@@ -32,7 +32,7 @@ def old_p(replicates: Floats, by_seed: Floats, n_groups: int) -> float:
 
 
 def satterthwaite_p(deltas: Floats, uncertainty: Uncertainty) -> Floats:
-    """Return p from t with Satterthwaite's degrees of freedom for the sum of both parts, not the weighted quantile.
+    """Return p from a t distribution with Satterthwaite's degrees of freedom, instead of the weighted quantile.
 
     Args:
         deltas: [...] differences.

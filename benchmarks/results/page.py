@@ -40,7 +40,7 @@ def write_page(parts: Sequence[Part], out: Path) -> Path:
 
 
 def save(part: Part, out: Path) -> None:
-    """Save all figures of a part with their intervals and differences as CSV."""
+    """Save the calibration metrics of a part, with intervals and differences, as CSV."""
     write_frame(part.report.table.round(6), out / "calibration" / f"{part.head}_{part.cache}.csv")
 
 

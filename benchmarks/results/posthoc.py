@@ -47,7 +47,7 @@ def _excess(case: str, size: int, seed: int) -> list[float]:
 
 
 def _drawn(case: str, rows: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw logits [N, C] of a head, labels [N], and the true logits of the labels."""
+    """Draw logits [N, C] of a head, labels [N], and the true logits [N, C] from which the labels are drawn."""
     true = 1.5 * torch.randn(rows, CLASSES, generator=draw, dtype=torch.float64)
     labels = torch.multinomial(true.softmax(1), 1, generator=draw).squeeze(1)
     wide = 2 * true

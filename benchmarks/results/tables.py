@@ -52,13 +52,13 @@ def tables(data: Path | None, work: Path) -> dict[str, Callable[[int], Table]]:
 
 
 def _always(make: Callable[[], Table]) -> Callable[[int], Table]:
-    """Return the same table for every draw, built once."""
+    """Return a function that gives the same table for every draw, built once."""
     made = cache(make)
     return lambda draw: made()
 
 
 def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, classes: int = 30) -> Table:
-    """Draw unit vectors about a common direction; classes span 60 directions and differ by few degrees; 20:1."""
+    """Draw unit vectors about a common direction; classes differ by a few degrees in 60 dimensions, imbalance 20:1."""
     labels = _long_tail(draw, rows, classes, 20)
     plane = draw.normal(size=(60, dim)) / np.sqrt(dim)
     means = 0.5 * draw.normal(size=(classes, 60)) @ plane
@@ -70,7 +70,7 @@ def drawn_as_clip(draw: np.random.Generator, rows: int = 4000, dim: int = 512, c
 
 
 def drawn(draw: np.random.Generator, rows: int = 20_000, dim: int = 384, classes: int = 20) -> Table:
-    """Draw Gaussian classes with one covariance of decaying spectrum, imbalance 30:1."""
+    """Draw Gaussian classes that share a covariance with a decaying spectrum, imbalance 30:1."""
     labels = _long_tail(draw, rows, classes, 30)
     spectrum = np.arange(1, dim + 1) ** -0.3
     means = 0.18 * draw.normal(size=(classes, dim))
@@ -89,7 +89,7 @@ def _digits() -> Table:
 
 
 def _solar(work: Path) -> Table:
-    """Return the images of the package elpv-dataset, by cell type and defect probability.
+    """Return vectors of the images of the package elpv-dataset, labelled by cell type and defect probability.
 
     Raises:
         ValueError: the package is not installed.
@@ -97,8 +97,8 @@ def _solar(work: Path) -> Table:
     package = find_spec("elpv_dataset")
     if package is None or package.origin is None:
         raise ValueError(
-            "The solar cells need the package elpv-dataset, which is not installed. Run pip install "
-            "'frostbench[demo]', or choose other tables with --part."
+            "The solar cells need the package elpv-dataset, which is not installed. Run `pip install "
+            "'frostbench[demo]'`, or choose other tables with `--part`."
         )
     folder, manifest = Path(package.origin).parent / "data", work / "solar_cells.csv"
     lines = [line.split() for line in (folder / "labels.csv").read_text(encoding="utf-8").splitlines() if line.strip()]

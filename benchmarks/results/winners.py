@@ -20,8 +20,8 @@ def first_round(bench: BenchSpec) -> BenchSpec:
 def last_round(bench: BenchSpec, tuned: Mapping[str, Tuned]) -> BenchSpec:
     """Return the bench with all seeds and only the winning setting of each row.
 
-    Options changed by the base row's winner are repeated, with the row's own value, in every row that does not change
-    them. A bench without tuning is returned unchanged.
+    Options that the base row's winner changes are set in every other row to that row's own value, since the base
+    applies to all rows. A bench without tuning is returned unchanged.
     """
     if not tuned:
         return bench

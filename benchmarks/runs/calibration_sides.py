@@ -13,8 +13,8 @@ from frostbench.heads.posthoc.spec import fit_temperature
 from frostbench.training.metrics.calibration import calibration_metrics
 
 Source = Literal["calibrate", "select", "folds"]
-"""Rows that temperatures are fitted to: calibration rows if any; for test rows, otherwise validation rows; otherwise
-cross-fitting on the evaluated rows."""
+"""Rows that temperatures are fitted to: the calibration rows; without any, the validation rows if test rows are
+evaluated, else the evaluated rows by cross-fitting."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Scaled:
 
 
 def source_of(split: Split, role: str) -> Source:
-    """Return which rows the temperature for rows of a role is fitted to."""
+    """Return which rows the temperature is fitted to when rows of a role are evaluated."""
     if (split.roles == "calibrate").any():
         return "calibrate"
     return "select" if role == "test" and (split.roles == "select").any() else "folds"
@@ -55,8 +55,8 @@ def source_of(split: Split, role: str) -> Source:
 def scaled(rows: Rows, apart: Calibration | None) -> Scaled | None:
     """Scale rows by a temperature fitted to the separate rows `apart`, or cross-fitted if `apart` is None.
 
-    Returns None if no temperature can be fitted: rows of trained classes are missing or are all in one fold, there is
-    only one group, or logits are NaN or infinite, as after diverged training.
+    Returns None if no temperature can be fitted: there are no rows of trained classes, they are all in one fold, there
+    is only one group, or a logit is NaN or +inf, as after diverged training.
     """
     fitted = (apart or Calibration(rows.logits, rows.labels)).known()
     if len(fitted.labels) == 0 or not (_are_numbers(fitted.logits) and _are_numbers(rows.logits)):

@@ -87,8 +87,8 @@ def _of_seed(place: Place, name: str, seed: int, members: Mapping[str, str]) -> 
     records = [read_record(place.store, run) for run in keys]
     if len(set(keys)) < len(keys) or len({record.data.background for record in records}) > 1:
         message = (
-            "The members of an ensemble must be different runs with the same background classes, but the rows "
-            f"{list(members)} are not. Change one of them, or name other rows."
+            "The members of an ensemble must be different runs with the same background classes, but those of rows "
+            f"{list(members)} are not. Change one of these rows, or name other rows."
         )
         return RunFailed(place.cache, name, seed, message)
     return _evaluated(place, name, key, records)

@@ -52,9 +52,9 @@ def part_of(
     on_disk: bool = False,
     seen: bool = False,
 ) -> Part:
-    """Convert the rows of a table where chosen [N] is true to float32 tensors, with their groups if the table has any.
+    """Convert the rows of a table where `chosen` [N] is true to float32 tensors, with groups if the table has any.
 
-    `on_disk` leaves vectors on disk; `seen` adds the test-time views of the rows.
+    `on_disk` leaves vectors on disk; `seen` adds the rows' test-time views.
     """
     names = [name for name in table.stored or table.columns if columns is None or name in columns]
     kept = {name: table.stored[name].only(chosen) for name in names} if on_disk else {}

@@ -81,7 +81,7 @@ class RunEpoch(RunEvent):
 
 @dataclass(frozen=True)
 class RunFold(RunEvent):
-    """Event: a cross-validated run has `done` of its `fits`, including the final fit on all rows."""
+    """Event: a cross-validated run has finished `done` of its `fits` fits, which include the final one on all rows."""
 
     done: int
     fits: int

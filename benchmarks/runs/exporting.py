@@ -90,7 +90,7 @@ def _row_of(bench: BenchSpec, row: str, cache: str | None) -> _Row:
     name = cache or (bench.caches[0] if len(bench.caches) == 1 else "")
     if name not in bench.caches:
         raise SettingsError(
-            f"The caches of this bench are {list(bench.caches)}, got {name!r}. Choose one with --cache."
+            f"The cache to export from must be one of {list(bench.caches)}, got {name!r}. Choose one with `--cache`."
         )
     (part,) = chosen_rows(bench.model_copy(update={"caches": (name,)}), [row])
     store, tuned = Path(bench.store), part.tuned.get(row)
@@ -115,7 +115,7 @@ def _describe_seeds(seeds: Seeds, records: Sequence[RunRecord]) -> str:
 def _facts(
     row: str, chosen: Sequence[RunRecord], runs: Sequence[RunRecord], refitted: Ensemble | None
 ) -> Mapping[str, Any]:
-    """Return the facts stored with an ensemble, with metrics only if it was evaluated, possibly before a refit."""
+    """Return the facts stored with an ensemble; they have metrics only if it was evaluated, perhaps before a refit."""
     first = chosen[0]
     facts: dict[str, Any] = {"row": row, "seeds": [record.seed for record in chosen], "runs": [run.key for run in runs]}
     facts |= {"data": asdict(first.data), "environment": environment("cpu")}

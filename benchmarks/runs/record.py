@@ -64,8 +64,8 @@ class Evaluation:
         per_class: support, predicted, precision, recall and f1, each [C].
         confusion: (label, predicted, rows) of every pair that occurs.
         calibration: metrics of `frostbench.training.metrics.calibration.calibration_metrics` `before` and `after`
-            temperature scaling, the latter with the temperature. It is fitted to the calibration rows; if there are
-            none, to the validation rows for test rows, and otherwise by cross-fitting.
+            temperature scaling, the latter with the temperature. It is fitted to the calibration rows; without any, to
+            the validation rows if test rows are evaluated, else by cross-fitting on the evaluated rows.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -86,7 +86,7 @@ class RunRecord:
         engine: engine version.
         spec: settings that differ from their default.
         full_spec: all settings.
-        data: data it was trained and evaluated on.
+        data: data that the run was trained and evaluated on.
         evaluations: evaluations by role, `select` (validation rows) and `test`.
         shot: [C] many, medium, few or absent, by the number of training rows.
         temperature: temperature for the head's own prior, or 1 without calibration.
@@ -142,7 +142,7 @@ class RunRecord:
 def notes_by_seed(records: Sequence[RunRecord]) -> list[str]:
     """Return the notes of runs of one setting, each once with its seeds.
 
-    Of notes that differ only in numbers, the first is given in full.
+    Of notes that differ only in numbers, only the first is given, followed by the seeds of the others as "similar".
     """
     alike: dict[str, dict[str, list[str]]] = {}
     for run in records:

@@ -123,7 +123,7 @@ def _with_temperature(head: TrainedHead, run: RunSpec, record: RunRecord) -> Tra
 
 
 def repeated(run: RunSpec, chosen: Choices, rows: int) -> RunSpec:
-    """Return the run, trained on `rows` rows, with its choices fixed, except calibration and decisions."""
+    """Return the run with its epochs on `rows` rows and these choices fixed; calibration and decisions stay free."""
     spec = fixed(paced(run, rows), chosen.epochs, chosen.power or 0.0, chosen.tau)
     posthoc = run.posthoc.model_copy(update={"adjustment": PriorAdjustment(tau=chosen.tau)})
     if chosen.temperature is not None:

@@ -45,7 +45,7 @@ def _without_old_fields(found: Any) -> Any:
 
 _RECORD: TypeAdapter[RunRecord] = TypeAdapter(Annotated[RunRecord, BeforeValidator(_without_old_fields)])
 OUTCOMES_FILE, SEAL = "outcomes.parquet", "record_sha256"
-"""Name of the file of outcomes, and the key of a record's digest of its other content."""
+"""Name of the file of outcomes, and the key under which a record holds the digest of its other content."""
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 
@@ -61,8 +61,8 @@ def run_folder(store: Path, key: str) -> Path:
     """
     if _KEY.fullmatch(key) is None:
         raise StoreError(
-            f"A run key must consist of letters, digits, dots, dashes and underscores, got {key[:100]!r}. Check "
-            "whether a file of the store was edited."
+            "A run key must consist of letters, digits, dots, dashes and underscores, start with a letter or digit and "
+            f"have at most 200 characters, got {key[:100]!r}. Check whether a file of the store was edited."
         )
     return store / "runs" / key
 
@@ -168,7 +168,7 @@ def read_outcomes(store: Path, key: str, role: str) -> pd.DataFrame:
     if rows.empty:
         raise StoreError(
             f"A comparison needs rows, but run {key} has none with role {role!r}. Choose another role, or a split with "
-            "a share for it."
+            f"a {role} share."
         )
     return rows.sort_values("id", ignore_index=True)
 
@@ -180,7 +180,7 @@ def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> 
         StoreError: a run is missing.
     """
     counts = {name: sum(not is_finished(store, key) for key in keys) for name, keys in rows.items()}
-    missing = ", ".join(f"{n} of {len(rows[name])} of row {name!r}" for name, n in counts.items() if n)
+    missing = ", ".join(f"{n} of {len(rows[name])} runs of row {name!r}" for name, n in counts.items() if n)
     if missing:
         raise StoreError(
             f"All runs of the bench must be in its store, but {store} lacks {missing} on cache {cache}. Run the bench "

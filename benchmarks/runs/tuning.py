@@ -120,7 +120,7 @@ def chosen_rows(bench: BenchSpec, only: Sequence[str] | None = None) -> tuple[Ch
     names = [*dict.fromkeys(row.row for row in rows), *bench.ensembles]
     for name in only or ():
         if name not in names:
-            raise SettingsError(f"The rows of this bench are {names}, got {name!r}.")
+            raise SettingsError(f"A row of this bench must be one of {names}, got {name!r}. Name one of them.")
     requested = names if only is None else [name for name in names if name in only]
     needed = {row for name in requested for row in bench.ensembles.get(name, (name,))}
     members = [row for row in rows if row.row in needed]
@@ -185,7 +185,7 @@ def _decided(store: Path, row: str, tried: Sequence[Tried], by: TuneMetric) -> T
     if not able:
         raise StoreError(
             f"A row needs a setting with a {NAMES[by]} for every seed, but none of the {len(tried)} settings of row "
-            f"{row!r} has one ({tried[0].problem}). Tune over other values, or give the split a share to select."
+            f"{row!r} has one ({tried[0].problem}). Tune over other values, or give the split a select share."
         )
     winner = max(able, key=lambda setting: setting.preference(by))
     tuned = Tuned(tuple(tried), winner, (), by)

@@ -11,7 +11,7 @@ from frostbench.training.run import RunSpec
 
 
 def edges(paths: Iterable[str], specs: Sequence[RunSpec], winner: RunSpec) -> tuple[str, ...]:
-    """Describe each option for which the winner has the smallest or largest value tried, unless it is a bound.
+    """Describe each option whose winning value is the smallest or largest tried, unless that is a bound of the option.
 
     Only values of the same kind are compared: a learning rate of SGD says nothing about one of AdamW. `paths` are the
     tuned options, and `specs` has one run of each setting.
@@ -30,7 +30,7 @@ def edges(paths: Iterable[str], specs: Sequence[RunSpec], winner: RunSpec) -> tu
 
 
 def _owner(spec: RunSpec, path: str) -> tuple[Spec | None, str]:
-    """Return the spec that has an option, or None if the run has no such spec, and the option's name in it."""
+    """Return the spec that holds an option (None if the run lacks it) and the option's name in that spec."""
     *parts, name = path.split(".")
     owner: Any = spec
     for part in parts:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from frostbench.benchmarks.runs.tuning import NAMES, Tuned
 
-SETTLED = "the test rows at the end settle it"
+SETTLED = "compare on the test rows at the end"
 SHOWN = 10
 """Maximum number of failed settings listed in a note."""
 
@@ -44,7 +44,7 @@ def notes_on_tuning(tuned: Mapping[str, Tuned], seeds: int, *, is_select: bool) 
     if is_select:
         notes.append(
             "These metrics are on the validation rows that also chose the settings, so they are optimistic, and more "
-            f"so for rows with more settings: {SETTLED}."
+            f"so for rows with more settings. To avoid this bias, {SETTLED}."
         )
     return notes
 

@@ -44,7 +44,7 @@ def with_views(
     runs: Sequence[RunSpec],
     roles: npt.NDArray[np.str_] | None = None,
 ) -> Data:
-    """Add the view sets that runs train on or average over to the data.
+    """Add to the data the view sets that runs train on or average over.
 
     Args:
         data: data of the table.
@@ -76,7 +76,7 @@ def rows_of_pass(table: FeatureTable, spec: RunSpec, rows: int) -> int:
 
 
 def with_averaged(table: FeatureTable, split: Split, runs: Sequence[RunSpec]) -> FeatureTable:
-    """Add the vectors of the views that runs average their predictions over to the table.
+    """Add to the table the vectors of the views that runs average their predictions over.
 
     Raises:
         CacheError: a view set is missing, was made for another role or split, or lacks a view of an evaluated row.

@@ -71,7 +71,7 @@ def open_work(
 
 
 def missing_runs(work: Work, rows: Sequence[Row]) -> dict[str, Run]:
-    """Return the runs that the store lacks by key, in the order of the rows."""
+    """Return, by key, the runs that the store lacks, in the order of the rows."""
     missing: dict[str, Run] = {}
     for row in rows:
         for spec in row.specs:

@@ -56,7 +56,7 @@ class BenchSpec(Spec):
     ]
     """Values by dotted option; every combination is a row, except the one that equals the base row."""
     tune: Annotated[dict[Name, Settings], Field(default_factory=dict, max_length=1000, title="Tuning: settings by row")]
-    """Settings to choose from for each row: values by dotted option or a list; equally many per row, or {} for none."""
+    """Settings to choose from, by row: values by dotted option or a list; equally many for all rows, or {} for none."""
     tune_by: TuneMetric = Field(default="macro_f1_fg", title="Tuning: metric")
     """Validation metric that picks the winning setting of each row; decide on it before you see results."""
     ensembles: Annotated[
@@ -71,7 +71,7 @@ class BenchSpec(Spec):
     split: SplitSpec = Field(default=SplitSpec(), title="Split")
     """How the rows of each cache are divided into training, validation, calibration and test rows."""
     background: Annotated[tuple[Name, ...], Field(max_length=1000, title="Background classes")] = ()
-    """Classes that foreground F1 leaves out, for all rows; if empty, each row uses its own."""
+    """Classes left out of the foreground metrics, for all rows; if empty, each row uses its own `background`."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def _check_stated_once(bench: BenchSpec) -> None:
         sources[f"tune of {name!r}"] = changed
         if "background" in changed:
             raise SettingsError(
-                "Background classes define the metrics, so they cannot be tuned, but they are set in tune of "
-                f"{name!r}. Set `background` of the bench instead."
+                "Background classes define the metrics, so they cannot be tuned, but `tune` of "
+                f"row {name!r} sets them. Set `background` of the bench instead."
             )
     for source, changes in sources.items():
         if "seed" in changes:
@@ -208,7 +208,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _check_different(rows: Sequence[Row]) -> None:
-    """Reject equal settings of a row, and rows with the same settings."""
+    """Reject a row that lists a setting twice, and two rows with the same settings."""
     known: dict[str, dict[str, str]] = {}
     for row in rows:
         names, options = known.setdefault(row.row, {}), str(canonical(row.specs[0]))

@@ -58,7 +58,7 @@ def translated(tree: Tree, plugins: Sequence[str], spec_type: type[BaseModel]) -
         spec_type: spec that the settings are for.
 
     Raises:
-        SettingsError: a plugin cannot be used, its kind has the name of another kind, or it rejects an option.
+        SettingsError: a plugin cannot be used, rejects an option, or has a kind with the name of another kind.
     """
     places = tuple(places_of(spec_type))
     kinds = kinds_of(plugins, places)
@@ -88,7 +88,7 @@ def kinds_of(plugins: Sequence[str], places: Sequence[Place]) -> dict[str, Kind]
             if name in taken:
                 raise SettingsError(
                     f"Kinds must have unique names, but {name!r} of {file} is already defined by {taken[name]}. Rename "
-                    "it."
+                    "the kind."
                 )
             taken[name], found[name] = file, kind
     return found
@@ -105,9 +105,9 @@ def _kinds_in(file: str) -> dict[str, Kind]:
     found = {kind: Kind(file, sha256, name) for name, kind in kinds.items() if isinstance(kind, str)}
     if not found or len(found) < len(kinds):
         raise SettingsError(
-            "A plugin must define at least one subclass of frostbench.heads.spec.Spec with its own kind; a loss also "
-            f"needs the method __call__ or part, a head needs build. {file} has {kinds or 'none'}. Write `kind: "
-            'Literal["my_loss"] = "my_loss"`, and the method.'
+            "A plugin must define at least one subclass of `frostbench.heads.spec.Spec` with its own kind; a loss also "
+            f"needs the method `__call__` or `part`, and a head needs `build`. {file} has {kinds or 'none'}. Write "
+            '`kind: Literal["my_loss"] = "my_loss"`, and the method.'
         )
     return found
 
@@ -152,8 +152,8 @@ def check_allowed(spec: BaseModel, plugins: Sequence[str | Path]) -> None:
     foreign = [file for file in files_of(spec) if Path(file).resolve() not in allowed]
     if foreign:
         raise SettingsError(
-            f"Plugins execute code, so the page accepts only {sorted(map(str, plugins))}, got {foreign}. Start it "
-            "with `frostbench app --plugin FILE`."
+            f"Plugins execute code, so the page accepts only {sorted(map(str, plugins))}, got {foreign}. Start the "
+            "page with `frostbench app --plugin FILE`."
         )
 
 

@@ -46,7 +46,7 @@ def settings_of(settings: Settings) -> list[Tree]:
 
 
 def names_of(points: Sequence[Tree]) -> list[str]:
-    """Return a name for each point: its options by their last word, or by their full path if two share that word.
+    """Return a name for each point: its values by the last word of their option, or by the full path if two share it.
 
     >>> names_of([{"train.optim.lr": 0.01, "head.body.hidden": [64]}, {}])
     ['lr=0.01, hidden=[64]', 'as it is']
@@ -106,7 +106,7 @@ def with_base_called(name: str, tune: Mapping[str, Any], rows: Sequence[str]) ->
 
 
 def check_ensembles(ensembles: Mapping[str, Sequence[str]], rows: Sequence[str]) -> None:
-    """Check that ensembles have names of their own and distinct sets of distinct existing rows."""
+    """Check that each ensemble has its own name and distinct, existing rows, and that no two have the same rows."""
     known: dict[frozenset[str], str] = {}
     for name, members in ensembles.items():
         if name in rows:

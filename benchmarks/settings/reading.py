@@ -67,7 +67,7 @@ def _check_size(node: yaml.Node) -> None:
 
 
 def _count(node: yaml.Node, known: dict[int, tuple[int, int]], above: tuple[int, ...]) -> int:
-    """Count the values below a node; `known` holds (values, depth) of the nodes visited so far."""
+    """Count a node and the values below it; `known` holds (values, depth) of the nodes visited so far."""
     if id(node) in above or len(above) + known.get(id(node), (0, 0))[1] > DEEPEST:
         raise yaml.YAMLError(f"values may be nested at most {DEEPEST} deep and may not contain themselves")
     if id(node) not in known:

@@ -1,4 +1,4 @@
-"""Normalises the name of the rows that a comparison is made on."""
+"""Converts the names that users give to the rows of a comparison into stored roles."""
 
 from typing import Literal
 

@@ -1,16 +1,16 @@
 """How long users of the page wait: `frostbench app` in its own process, with headless Chromium.
 
-No peer does the same job, so each figure compares our seconds with a limit: 1 is just within it, 2 takes half of it.
+No peer does the same job, so each figure is a limit divided by our seconds: 1 just meets the limit, 2 takes half of it.
 
 - ready: from starting the command to its first answer to GET /config.
 - first_paint: the browser's first-contentful-paint of a visit with an empty cache.
-- usable: in the same visit, from opening the page to a filled-in, responsive form. The store contains two finished
-runs, as for returning users, so the server compares them at the same time.
+- usable: in the same visit, from opening the page to a filled-in, responsive form. The store contains finished runs, as
+for returning users, so the server compares two of them at the same time.
 - compare: two runs with 20,000 rows of 200 classes, from the click that reveals the test rows to the verdict on screen,
 both measured inside the browser. Every repetition uses another pair of runs with slightly fewer rows, so that nothing
 is cached; the median is insensitive to the imports of the first comparison.
-- compare_again: the same for runs on rows that were compared before, whose resamples are cached: the click on "Back to
-validation".
+- compare_again: from the click on "Back to validation" to the verdict. These rows were compared before, so their
+resamples are cached.
 """
 
 import http.client
@@ -124,7 +124,7 @@ def serve(folder: Path, command: Sequence[str] = COMMAND) -> Iterator[tuple[str,
         while not answers(port):
             if server.poll() is not None or time.perf_counter() - began > PATIENCE_SECONDS:
                 raise ConnectionError(
-                    f"The page's server did not answer within {PATIENCE_SECONDS:.0f} s. Its output: "
+                    f"The page's server exited or did not answer within {PATIENCE_SECONDS:.0f} s. Its output: "
                     f"{log.read_text('utf-8', 'replace')[-2000:]}\nStart `frostbench app` by hand to see why."
                 )
             time.sleep(0.02)

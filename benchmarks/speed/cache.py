@@ -1,4 +1,4 @@
-"""All benchmarks of the embedding cache: time to create one, memory that takes, and time to read one.
+"""All benchmarks of the embedding cache: time and memory to create a cache, and time to read one.
 
 Runs `extract`, `memory` and `reading`, which can also be run separately.
 """
@@ -11,7 +11,7 @@ from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool, images: Path | None = None) -> Iterator[Figure]:
-    """Yield all figures of the three; `images` is a source of images for the first."""
+    """Yield all figures of the three benchmarks; `images` is a source of images for `extract`."""
     yield from reading.figures(quick)
     yield from memory.figures(quick)
     yield from extract.figures(quick, images)

@@ -1,11 +1,11 @@
 """Logistic regression at many strengths C: all in one batch, compared with a loop of scikit-learn fits.
 
-Both get float64 rows and stop at the same largest absolute entry of the gradient of the same objective, 1e-6:
-scikit-learn's lbfgs tests that entry itself if tol is 1e-6. The entry is recomputed for both in the same way; if the
-peer did not reach it within 5000 steps, the figure says so.
+Both get float64 rows and stop when no entry of the gradient of the same objective exceeds 1e-6 in absolute value:
+scikit-learn's lbfgs tests this itself if tol is 1e-6. The largest entry is recomputed for both in the same way; if the
+peer's exceeds 1e-6 after 5000 steps, the figure says so.
 
 The rows are random numbers with a spectrum like that of embeddings, whose k-th largest variance falls as 1 / k, around
-overlapping class means; no feature has a different scale, as after standardisation. The two larger tables use 4
+overlapping class means; all features have the same scale, as after standardisation. The second and third tables use 4
 strengths of the same range instead of 16, because of the peer's run time.
 """
 
@@ -89,7 +89,7 @@ def peer_on(x: Tensor, labels: Tensor, strengths: list[float]) -> Answer:
 
 
 def largest_gradient(x: Tensor, labels: Tensor, strengths: list[float], answer: Answer) -> float:
-    """Return the largest absolute entry of the objective's gradient over all strengths, by its formula."""
+    """Return the largest absolute entry of the objective's gradient, by its formula, over all strengths."""
     norms = []
     for c, (weight, bias) in zip(strengths, answer, strict=True):
         error = (x @ weight.T + bias).softmax(1)

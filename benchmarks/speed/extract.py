@@ -12,7 +12,7 @@ the smallest cosine between our vector of an image and the peer's, after subtrac
 all images look alike to random weights.
 - best_peer: compared with the fastest of them.
 
-All sides multiply in float32, the default of the peers. On CPUs with bfloat16, our default there:
+All sides multiply in float32, the default of the peers. On CPUs with bfloat16, which is our default there, also:
 
 - bfloat16: ours in float32 compared with ours in bfloat16, with the smallest cosine between the two, as is and centred.
 - best_peer_bfloat16: the best peer compared with ours in bfloat16, if the peer's vectors match ours within the same
@@ -84,14 +84,14 @@ def measured(
         subject: the model in float32.
         listing: the images.
         plan: amount of work.
-        halved: the same in bfloat16, which adds one or two figures.
+        halved: the model in bfloat16, which adds one or two figures, or None.
 
     Raises:
         ValueError: a peer's vectors differ from ours.
     """
     chunks = list(pieces(listing, plan.images))
     warm = next(pieces(listing, subject.backbone.batch))
-    # Round 0 is not measured, and short.
+    # Round 0 is short and not measured.
     rounds = [warm, *(chunks[i % len(chunks)] for i in range(max(plan.shares, plan.peers)))]
     unit = f"seconds / our seconds for {len(chunks[0].items)} images"
     taken = turns(
@@ -152,7 +152,9 @@ def ideal(subject: Subject, listing: Listing) -> None:
 
 
 def least_cosine(ours: np.ndarray, theirs: np.ndarray, centred: bool = True) -> float:
-    """Return the smallest cosine between two vectors of an image [N, D], both minus the mean of ours if centred.
+    """Return the smallest cosine between corresponding rows of two matrices [N, D].
+
+    Rows are scaled to norm 1; `centred` then subtracts the mean of ours from both.
 
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> round(least_cosine(x, 3 * x), 6)
@@ -169,8 +171,8 @@ def _check_alike(cosines: Mapping[str, float]) -> None:
     wrong = {key: cosine for key, cosine in cosines.items() if not cosine > ALIKE}
     if wrong:
         raise ValueError(
-            f"The peers' vectors must have a cosine with ours above {ALIKE}, got {wrong}. Images with EXIF rotation or "
-            "transparency cause this, as only ours and transformers respect these; use other images."
+            f"The peers' vectors must have a cosine with ours above {ALIKE}, got {wrong}. Use images without EXIF "
+            "rotation and transparency, which only our extraction and transformers respect."
         )
 
 

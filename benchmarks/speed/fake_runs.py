@@ -19,7 +19,7 @@ from frostbench.training.run import RunSpec
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 SKILLS = {"fake-a": 0.72, "fake-b": 0.735}
-"""Keys of the two runs and the hardest row that each predicts correctly; about four in five rows are easier."""
+"""Keys of the two runs, and the difficulty below which each predicts a row correctly: about four in five rows."""
 UNCALIBRATED = "fake-a"
 ROLES = ("select", "test")
 BEGAN = 1767225600.0
@@ -47,7 +47,7 @@ def write_fake_runs(
         rows: number of evaluated rows per role, select and test.
         classes: number of classes, C.
         seed: random seed.
-        test_rows: number of test rows, if different.
+        test_rows: number of test rows; None means `rows`.
         number: number of the pair, part of its keys from 1 on.
     """
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from frostbench.benchmarks.speed.harness import Figure
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """Yield all figures of the three."""
+    """Yield all figures of the three benchmarks."""
     yield from stacks.figures(quick)
     yield from cpath.figures(quick)
     yield from neighbours.figures(quick)

@@ -45,7 +45,7 @@ def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
     for name, options, goal in LOSSES:
         if quick and goal == 0 and options:
             continue
-        unit = f"cross entropy's seconds / its own for {STEPS} steps, batch {BATCH}, {CLASSES} classes, MLP [768, 384]"
+        unit = f"cross entropy's / the loss's seconds, {STEPS} steps, batch {BATCH}, {CLASSES} classes, MLP [768, 384]"
         own = Steps(options, data, device)
         yield compare(f"losses.{name}", own, plain, goal=goal, repeats=repeats, unit=unit)
 
@@ -60,7 +60,7 @@ class Steps:
         self.labels = [data.train.labels[rows] for rows in self.batches]
 
     def __call__(self) -> None:
-        """Run some steps."""
+        """Run the timed steps."""
         for step, (rows, labels) in enumerate(zip(self.batches, self.labels, strict=True)):
             self.stage.stack.step(rows, labels, PerStep(0, step / STEPS), 0.01 * cosine(step, STEPS))
         settle(self.batches[0])

@@ -38,8 +38,8 @@ def figures(quick: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         one, another = measured(Path(folder), FEW), measured(Path(folder), many)
     unit = (
-        f"peak MB for {FEW} images / for {many}, less {one.listing:.1f} and {another.listing:.1f} MB of listing; "
-        f"extraction grew the process by {one.grown:.0f} and {another.grown:.0f} MB"
+        f"peak MiB for {FEW} images / for {many}, less {one.listing:.1f} and {another.listing:.1f} MiB of listing; "
+        f"extraction grew the process by {one.grown:.0f} and {another.grown:.0f} MiB"
     )
     ratio = one.without_listing / another.without_listing
     pair = (another.without_listing, one.without_listing)
@@ -48,7 +48,7 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of a process in MB: at the start, added by the listing, and the maximum during extraction."""
+    """Memory of a process in MiB: at the start, added by the listing, and the maximum during extraction."""
 
     start: float
     listing: float
@@ -89,7 +89,7 @@ def memory_of(folder: Path, count: int) -> Memory:
 
 
 def held() -> float:
-    """Return the resident memory of this process in MB."""
+    """Return the resident memory of this process in MiB."""
     return float(psutil.Process().memory_info().rss) / MEGABYTE
 
 
@@ -122,5 +122,5 @@ class Stub:
         return torch.from_numpy(image[:SIDE, :SIDE].copy()).permute(2, 0, 1)
 
     def embed(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return one number per image, float32 [B, D]."""
+        """Return vectors float32 [B, D], each one number of its image repeated."""
         return {"x": batch[:, 0, 0, :1].float().expand(len(batch), DIM).contiguous()}

@@ -49,7 +49,7 @@ def hf_pipeline(subject: Subject, batch: int | None = None) -> Loop:
 
 
 def embetter(subject: Subject, paths: Sequence[Path]) -> np.ndarray:
-    """Embed like embetter's ImageLoader and TimmEncoder: load all images, then one at a time, with gradients."""
+    """Embed like embetter's ImageLoader and TimmEncoder: load all images, then embed them singly, with gradients."""
     transform = subject.transform()
     pictures = [Image.open(path).convert("RGB") for path in paths]
     rows = [transform(picture).unsqueeze(0) for picture in pictures]

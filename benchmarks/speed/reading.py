@@ -1,9 +1,9 @@
 """Reading a cached column of 100,000 × 1024 float16 vectors, compared with other common storage formats.
 
-All files are in the page cache. Both sides of a pair end with the matrix in memory and one value per 2 KB read from it
+All files are in the page cache. Both sides of a pair end with the matrix in memory and one value per 2 KiB read from it
 (`touch`), so that neither gains by lazy loading. Both sides read only vectors: np.load knows no ids, and pandas reads
-only that column. Our sides read into Arrow's memory pool, which keeps freed pages, so part of their advantage is that
-of a program's second read; in the first, both request new memory from the system.
+only that column. Our sides read into Arrow's memory pool, which keeps freed pages: an advantage that a program's first
+read lacks.
 
 - view: one shard, as in small and imported caches, compared with np.load of the same matrix.
 - copy: many shards, as the embed command writes, into a new array, compared with np.load.
@@ -84,7 +84,7 @@ class Load:
     path: Path
 
     def __call__(self) -> float:
-        """Load it."""
+        """Load the matrix."""
         return touch(np.load(self.path))
 
 
@@ -106,12 +106,12 @@ class Copy:
     paths: Sequence[Path]
 
     def __call__(self) -> float:
-        """Copy it into one array."""
+        """Copy the column into one array."""
         return touch(copy_vectors(self.paths, COLUMN, DIM))
 
 
 def touch(x: np.ndarray) -> float:
-    """Read one value per 2 KB, and thus from every page."""
+    """Read one value per 2 KiB, and thus from every page."""
     step = 2_048 // x.itemsize
     return float(x[:, ::step].sum(dtype=np.float64))
 

@@ -4,8 +4,7 @@ All train on the same resident rows in the same batches: 20,000 × 768 random nu
 plain PyTorch, one head after the other: rows by index, `F.cross_entropy`, `AdamW(fused=True)` with a cosine schedule.
 The ModuleDict follows DINOv2's linear evaluation: every head on the same batch, one backward pass of the summed loss,
 one optimiser with a learning rate per head. Heads differ in learning rate, from 1e-4 to 1e-2. Only steps are timed, not
-evaluation. If heads draw no random numbers, the unit states the largest difference between a head of ours and the
-loop's after its first pass.
+evaluation.
 """
 
 import math
@@ -62,7 +61,7 @@ CASES = (
 
 
 def figures(quick: bool, device: str = "cpu") -> Iterator[Figure]:
-    """Yield two figures for linear heads and one for the others; `quick` repeats the linear ones less often."""
+    """Yield two figures per case with a `dict_goal`, else one; `quick` runs the first two cases with fewer repeats."""
     for case in CASES[:2] if quick else CASES:
         yield from measure(case, 3 if quick else 5, device)
 
@@ -86,7 +85,7 @@ def measure(case: Case, repeats: int, device: str) -> Iterator[Figure]:
 
 
 def table(classes: int, device: str) -> Data:
-    """Return rows around class means, with few validation rows, as these are not timed."""
+    """Return rows around class means, with few validation and calibration rows, as these are not timed."""
     draw = seeded()
     means = torch.randn(classes, DIM, generator=draw)
 

@@ -85,7 +85,7 @@ class Pass:
 
 
 def memory(cache: Path) -> Figure:
-    """Yield the ratio of memory growth of training in memory to that of streamed training."""
+    """Return the ratio of memory growth of training in memory to that of streamed training."""
     grown = []
     for stored in (True, False):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -132,7 +132,7 @@ class Peak:
 
 
 def run_of(name: str, buffer: int) -> RunSpec:
-    """Return a run of one pass through a buffer."""
+    """Return a run of one pass over rows shuffled in a buffer."""
     sampler = {"kind": "shuffled", "buffer_rows": buffer, "block_rows": SHARD_ROWS}
     schedule = {"epochs": 1, "min_steps": 0, "batch_size": BATCH}
     head = {"body": BODIES[name], "preprocess": {"center": True, "std": True}}

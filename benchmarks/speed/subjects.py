@@ -19,7 +19,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 @dataclass(frozen=True)
 class Subject:
-    """A model on one device, for ours and for other tools.
+    """A model on one device, for our extraction and for other tools.
 
     Attributes:
         backbone: our backbone, with one column.

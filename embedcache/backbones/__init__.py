@@ -33,9 +33,9 @@ def load_backbone(
     Args:
         provider: "bundled", "timm", "huggingface", "open_clip" or "onnx".
         model: name of the model at the provider; docs/backbones.md lists the forms.
-        pooling: vectors to store, computed in one pass: pooling names of the model, in the syntax of
+        pooling: names of the poolings to store, all from one forward pass, in the syntax of
             `frostbench.embedcache.backbones.pooling`. The default is cls and patch_mean for vision transformers, avg
-            for other models, projection for open_clip, and output for ONNX.
+            for other models, projection for open_clip, and every output for ONNX.
         size: side of the square input, 32..8192 pixels; None uses the model's own.
         weights: file or folder to load the weights from instead of the hub.
         device: device to run on, such as "cpu" or "cuda"; see `resolve_device`.
@@ -63,7 +63,7 @@ def load_backbone(
 
 
 def _autocast_for(provider: str, autocast: str) -> str:
-    """Return the requested type, or float32 for ONNX, whose graphs fix their number types."""
+    """Return the requested type; for ONNX, whose graphs fix their number types, auto becomes float32."""
     if provider != "onnx" or autocast not in ("auto", "bfloat16", "float16"):
         return autocast
     if autocast == "auto":

@@ -89,8 +89,8 @@ def _forward(tower: Tower, names: Sequence[PoolingName], black: torch.Tensor, mo
     # A missing compiler or an unsupported operation raises almost any exception.
     except Exception as error:
         raise ValueError(
-            f"compile requires a model and a compiler supported by torch.compile, but {model} raised "
-            f"{type(error).__name__}: {first_line(error)} Leave compile out."
+            f"compile requires a model and a compiler supported by torch.compile, but compiling {model} failed "
+            f"({type(error).__name__}: {first_line(error)}). Leave compile out."
         ) from error
     return compiled
 
@@ -102,6 +102,6 @@ def _probe(forward: Forward, black: torch.Tensor, model: str) -> Features:
             return forward(black)
     except (RuntimeError, AssertionError, ValueError) as error:
         raise ValueError(
-            f"the model must accept colour images of {black.shape[2]} x {black.shape[3]} pixels, but {model} raised: "
-            f"{first_line(error)} Choose another size."
+            f"the model must accept colour images of {black.shape[2]} x {black.shape[3]} pixels, but {model} does not "
+            f"({first_line(error)}). Choose another size."
         ) from error

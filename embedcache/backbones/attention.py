@@ -16,8 +16,8 @@ from frostbench.embedcache.backbones.timm_tower import TimmTower
 def class_attention(backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
     """Compute the attention of the class token to the patches in the last block, averaged over heads.
 
-    Caron et al., "Emerging properties in self-supervised vision transformers", ICCV 2021, figure 1. Attention is
-    computed without the fused kernel, which does not return its weights; stored vectors are computed with it.
+    Caron et al., "Emerging properties in self-supervised vision transformers", ICCV 2021, figure 1. Stored vectors are
+    computed with the fused attention kernel, which is not used here, because it does not return attention weights.
 
     Args:
         backbone: backbone of transformers or timm with a class token.

@@ -1,4 +1,4 @@
-"""The frozen model that every provider returns, with its recipes, and the choice of device and number type."""
+"""The frozen model that embeds images, with its recipes, and the choice of device and number type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from torch import nn
 
 from frostbench.embedcache.backbones.pooling import PoolingName
 from frostbench.embedcache.backbones.tower import Features, Tower
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.preprocess import prepare_image
 from frostbench.embedcache.recipe import Autocast, Recipe, provenance
 
@@ -22,7 +23,7 @@ class NotFiniteError(ValueError):
     """The output of a backbone contains NaN or infinity.
 
     Attributes:
-        rows: indices in the batch.
+        rows: indices of the affected images in the batch.
     """
 
     def __init__(self, message: str, rows: list[int]) -> None:
@@ -35,7 +36,7 @@ class Backbone:
     """A frozen model in evaluation mode.
 
     Attributes:
-        tower: network without its classifier, with float32 weights, and its poolings.
+        tower: network without its classifier, in float32, and its poolings.
         forward: function from normalised images to the features that the columns need; compiled if requested.
         poolings: pooling of each column.
         recipes: recipe of each column; they differ only in the pooling.
@@ -77,7 +78,7 @@ class Backbone:
 
     @property
     def runs_beside_itself(self) -> bool:
-        """Whether embedding in several threads at once is faster: on a CPU with torch's own kernels."""
+        """Whether embedding in several threads at once is safe and faster: uncompiled torch models on a CPU."""
         return self.device.type == "cpu" and not self.compiled and self.recipe.provider != "onnx"
 
     def prepare(self, image: np.ndarray) -> torch.Tensor:
@@ -95,7 +96,7 @@ class Backbone:
             By column name, a float32 tensor on the CPU, [B, D], or [B, T, D] for a token column.
 
         Raises:
-            TypeError: the batch is not uint8, so that scaling would be wrong by a factor of 255.
+            TypeError: the batch is not uint8; pixels that were already scaled would be divided by 255 again.
             NotFiniteError: the output of the model contains NaN or infinity.
         """
         if batch.dtype != torch.uint8:
@@ -122,7 +123,7 @@ class Backbone:
 
 
 def resolve_device(text: str) -> torch.device:
-    """Return the device of a name such as "cpu", "cuda", "cuda:1" or "mps", if it is available.
+    """Return the device with a name such as "cpu", "cuda", "cuda:1" or "mps", if it is available.
 
     >>> resolve_device("cpu")
     device(type='cpu')
@@ -142,10 +143,13 @@ def resolve_device(text: str) -> torch.device:
     }
     if device.type not in present:
         raise ValueError(wrong_name)
-    if (device.index or 0) >= present[device.type]:
+    count = present[device.type]
+    if (device.index or 0) >= count:
+        fitting = device.type if count == 1 else f"{device.type}:0 to {device.type}:{count - 1}"
+        advice = f"Choose {fitting}" if count else "Choose cpu, or install a driver and a build of torch for the device"
         raise ValueError(
-            f"the device must be available, got {text!r}, but torch {torch.__version__} finds {present[device.type]} "
-            f"{device.type} devices. Choose cpu, or install a driver and a build of torch for the device."
+            f"the device must be available, got {text!r}, but torch {torch.__version__} finds "
+            f"{things(count, f'{device.type} device', f'{device.type} devices')}. {advice}."
         )
     return device
 
@@ -174,8 +178,8 @@ def refuse_float16(model: str) -> NoReturn:
     See huggingface/transformers issue 41885 and NVIDIA/TensorRT issue 4723.
     """
     raise ValueError(
-        f"DINOv3 models cannot run in float16, got autocast='float16' for {model}. Their activations exceed its range, "
-        "which gives NaN or plausible-looking garbage. Choose bfloat16 or float32."
+        f"DINOv3 models cannot run in float16, got autocast='float16' for {model}. Their activations exceed the range "
+        "of float16, which gives NaN, or wrong vectors that look plausible. Choose bfloat16 or float32."
     )
 
 
@@ -189,8 +193,9 @@ def _check_finite(name: str, value: torch.Tensor, recipe: Recipe) -> None:
     finite = torch.isfinite(value).flatten(1).all(dim=1)
     if not bool(finite.all()):
         rows = torch.nonzero(~finite).flatten().tolist()
+        advice = "Check that" if recipe.autocast == "float32" else "Use autocast float32, and check that"
         raise NotFiniteError(
             f"vectors must be finite, but column {name!r} of {recipe.model} has NaN or infinity in rows {rows} of the "
-            f"batch under autocast {recipe.autocast}. Use float32, and check that the weights belong to the model.",
+            f"batch under autocast {recipe.autocast}. {advice} the weights belong to the model.",
             rows,
         )

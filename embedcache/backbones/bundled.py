@@ -24,10 +24,10 @@ _FILES = {
 
 
 def load_bundled(name: str) -> Loaded:
-    """Load a bundled model without its classifier, and its data configuration.
+    """Load a bundled model and its data configuration, and remove the classifier.
 
     Raises:
-        ValueError: the bundled model does not exist.
+        ValueError: there is no such bundled model, or its weights do not fit the installed timm.
         ModuleNotFoundError: the package with its weights is not installed.
     """
     model = load_classifier(name)

@@ -1,8 +1,8 @@
 """Catalogue of recommended backbones with size, dimension, licence and source of the weights.
 
-Any other timm model, DINOv2 or DINOv3 of transformers, open_clip pair or ONNX file works too. Sizes and dimensions are
-those of the default pooling. Licences are those stated for the weights by the repository or by timm; otherwise they are
-listed as unknown. Users must check for themselves what a licence permits.
+Any other timm model, DINOv2 or DINOv3 of transformers, open_clip pair or ONNX file works too. Dimensions are those of
+the default pooling. Licences are those stated for the weights by the repository or by timm; otherwise they are listed
+as unknown. Users must check for themselves what a licence permits.
 """
 
 from collections.abc import Iterator
@@ -150,10 +150,10 @@ def how_to_get(known: Known) -> str:
     if known.provider == "bundled":
         return "pip install 'frostbench[offline]'"
     offline = {
-        "huggingface": "--weights FOLDER with its files",
+        "huggingface": "--weights FOLDER with the repository's files",
         "timm": "--weights FILE",
         "open_clip": "--weights FILE",
     }[known.provider]
     if known.gated:
-        return f"accept the licence at huggingface.co/{known.repository}, then `hf auth login`; offline {offline}"
-    return f"loaded from huggingface.co/{known.repository} on first use; offline {offline}"
+        return f"accept the licence at huggingface.co/{known.repository}, then `hf auth login`; offline: {offline}"
+    return f"loaded from huggingface.co/{known.repository} on first use; offline: {offline}"

@@ -13,6 +13,7 @@ from frostbench.embedcache.backbones.pooling import PoolingName, pool_tokens
 from frostbench.embedcache.backbones.preparation import Preparation, fraction_for, three
 from frostbench.embedcache.backbones.sizing import check_patches, first_line
 from frostbench.embedcache.backbones.tower import END, Features, Loaded, Offer
+from frostbench.embedcache.counting import things
 
 # Name of the final normalisation and whether the model is a vision transformer, by model type.
 _KNOWN = {
@@ -26,9 +27,9 @@ _KNOWN = {
 class HuggingFaceTower:
     """DINO model of transformers.
 
-    Vision transformers have cls, patch_mean, gem and tokens of `last_hidden_state` without register tokens. ConvNeXts
-    prepend the mean of their map to its positions and normalise all of them: avg is that mean, `pooler_output`; gem and
-    tokens use the normalised positions.
+    Vision transformers have cls, patch_mean, gem and tokens, taken from `last_hidden_state` without register tokens.
+    ConvNeXts prepend the mean of the feature map to its positions and normalise them all: avg is that normalised mean
+    (`pooler_output`); gem and tokens use the normalised positions.
     """
 
     def __init__(self, model: Any, name: str) -> None:
@@ -48,7 +49,7 @@ class HuggingFaceTower:
         return weights_sha256(self.model)
 
     def set_size(self, size: int) -> None:
-        """Check the size; these models resample positions in each forward pass, but would drop partial patches."""
+        """Check that the size is a multiple of the patch size; the forward pass would silently drop partial patches."""
         if self._is_transformer:
             patch = self.model.config.patch_size
             check_patches(size, (patch,) if isinstance(patch, int) else patch, self._name)
@@ -76,13 +77,13 @@ class HuggingFaceTower:
 
 
 def load_huggingface(name: str, weights: Path | None, preparation: Preparation) -> Loaded:
-    """Load a model by its name on the hub or its folder, or by name with a folder that holds its files.
+    """Load a model by its name on the hub or its folder; with `weights`, its files come from that folder.
 
     Images are prepared as stated in its `preprocessor_config.json`, unless `preparation` is complete. Code that comes
     with a model is never run.
 
     Raises:
-        ValueError: the model type is not supported, or weights or settings are missing or not supported.
+        ValueError: the model type or the preprocessing is not supported, or the weights lack tensors.
         FileNotFoundError: the files are neither in the folder or the cache nor downloadable.
     """
     if weights is not None and not weights.is_dir():
@@ -96,10 +97,10 @@ def load_huggingface(name: str, weights: Path | None, preparation: Preparation) 
         config = preparation.config() if preparation.is_complete else _read_config(source)
     except OSError as error:
         raise FileNotFoundError(
-            f"the files of {name} must be in the Hugging Face cache, in a folder, or downloadable, but loading failed: "
-            f"{type(error).__name__}: {first_line(error)} Connect to the hub (for a gated repository such as Meta's "
-            "DINOv3 accept the licence on its page and run `hf auth login`), or give a folder with config.json, "
-            "model.safetensors and preprocessor_config.json with `--weights` (in Python `weights=`)."
+            f"the files of {name} must be in the Hugging Face cache, in a folder, or downloadable, but loading failed "
+            f"({type(error).__name__}: {first_line(error)}). Connect to the hub (for a gated repository such as Meta's "
+            "DINOv3, accept the licence on its page and run `hf auth login`), or name a folder with config.json, "
+            "model.safetensors and preprocessor_config.json by `--weights` (in Python `weights=`)."
         ) from error
     return HuggingFaceTower(model, name), config
 
@@ -109,7 +110,7 @@ def _load_model(source: str) -> Any:
     if kind not in _KNOWN:
         raise ValueError(
             f"a model of provider huggingface must be of type {', '.join(_KNOWN)}, but {source} is of type {kind!r}. "
-            "Try provider timm or open_clip, or export it to ONNX."
+            "Try provider timm or open_clip, or export the model to ONNX."
         )
     attention = "sdpa" if _KNOWN[kind][1] else None
     model, info = AutoModel.from_pretrained(
@@ -122,9 +123,10 @@ def _load_model(source: str) -> Any:
     )
     missing = sorted(str(key) for key in (*info["missing_keys"], *info["mismatched_keys"]))
     if missing:
+        tensors = things(len(missing), "tensor", "tensors")
         raise ValueError(
-            f"the weights must match the model, but {source} lacks {len(missing)} tensors of a {kind}, such as "
-            f"{missing[:3]}, which would stay random. Use the checkpoint of exactly this model."
+            f"the weights must match the model, but {source} lacks {tensors} of a {kind} or has another shape there, "
+            f"such as {missing[:3]}, which would stay random. Use the checkpoint of exactly this model."
         )
     return model
 
@@ -136,16 +138,16 @@ def _kind_of(source: str) -> str:
     except ValueError as error:
         raise ValueError(
             "a model of provider huggingface must be of a type known to transformers, because code that comes with a "
-            f"model is not run, but for {source}: {first_line(error)} Try provider timm or open_clip, or export it to "
-            "ONNX."
+            f"model is not run, but {source} is not ({first_line(error)}). Try provider timm or open_clip, or export "
+            "the model to ONNX."
         ) from error
 
 
 def _read_config(source: str) -> dict[str, Any]:
     """Read the input configuration of a checkpoint; raise ValueError if recipes cannot express it."""
     processor = AutoImageProcessor.from_pretrained(source, trust_remote_code=False).to_dict()  # type: ignore[no-untyped-call]
-    if not (processor.get("do_resize") and processor.get("do_rescale") and processor.get("do_normalize")):
-        raise _not_understood(source, "resize, rescale or normalise is switched off")
+    if off := [step for step in ("do_resize", "do_rescale", "do_normalize") if not processor.get(step)]:
+        raise _not_understood(source, f"these steps are switched off: {', '.join(off)}")
     if abs(255 * processor["rescale_factor"] - 1) > 1e-6:
         raise _not_understood(source, f"the rescale factor is {processor['rescale_factor']}")
     size, square = processor["size"], processor.get("crop_size") or {}

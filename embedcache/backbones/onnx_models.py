@@ -95,16 +95,18 @@ class OnnxTower:
 
 
 def load_onnx(name: str, weights: Path | None, preparation: Preparation, device: torch.device) -> Loaded:
-    """Load the model in a file, whose preprocessing is stated by `preparation` or in a file `NAME.yaml` beside it.
+    """Load an ONNX file; the file `NAME.yaml` beside it states the preprocessing, which `preparation` overrides.
 
     Raises:
         ValueError: the preprocessing is not stated, the graph is not an image encoder, or onnxruntime lacks the device.
         FileNotFoundError: the file does not exist.
-        ModuleNotFoundError: onnxruntime is not installed.
+        ModuleNotFoundError: onnx or onnxruntime is not installed.
     """
     path = weights if weights is not None else Path(name)
     if not path.is_file():
-        raise FileNotFoundError(f"an ONNX model must be a file, but {path} does not exist or is not a file.")
+        raise FileNotFoundError(
+            f"an ONNX model must be a file, but {path} does not exist or is not a file. Check the path."
+        )
     config = _preparation(path, preparation).config()
     session = _open(path, device)
     inputs = {value.name: (value.type, value.shape) for value in session.get_inputs()}
@@ -112,7 +114,7 @@ def load_onnx(name: str, weights: Path | None, preparation: Preparation, device:
     if types != [True]:
         raise ValueError(
             f"an ONNX image encoder must have one input, float32 images [B, 3, H, W], but {path.name} has {inputs}. "
-            "Export only the image tower, with three channels; mean and std are applied before it."
+            "Export only the image tower, with three channels; mean and std are applied before the graph."
         )
     return OnnxTower(OnnxModel(session), path, _sha256(path)), config
 
@@ -130,11 +132,11 @@ def _open(path: Path, device: torch.device) -> Any:
         )
     try:
         return onnxruntime.InferenceSession(str(path), providers=[engine])
-    # Its errors have no common class but Exception.
+    # The errors of onnxruntime have no common class but Exception.
     except Exception as error:
         raise ValueError(
-            f"onnxruntime must be able to open the model, but {path} raised {type(error).__name__}: "
-            f"{first_line(error)} Check that it is a complete ONNX file."
+            f"onnxruntime must be able to open the model, but opening {path} failed ({type(error).__name__}: "
+            f"{first_line(error)}). Check that it is a complete ONNX file."
         ) from error
 
 
@@ -155,9 +157,8 @@ def _preparation(path: Path, overrides: Preparation) -> Preparation:
         required = [field for field in Preparation.model_fields if field != "intensity_range"]
         missing = [field for field in required if getattr(preparation, field) is None]
         raise ValueError(
-            f"the preprocessing of an ONNX model must be stated, because its graph does not contain it, but "
-            f"{', '.join(missing)} of {path.name} are missing. Write them as YAML into {beside.name} beside it, or "
-            "pass a Preparation."
+            "the preprocessing of an ONNX model must be stated, because its graph does not contain it, but "
+            f"{path.name} lacks {', '.join(missing)}. Write them into {beside}, or pass a Preparation."
         )
     return preparation
 
@@ -171,8 +172,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
         return Preparation.model_validate(yaml.safe_load(text)).model_dump(exclude_none=True)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(
-            f"the file beside an ONNX model must hold {', '.join(Preparation.model_fields)}, but {path}: {error}. "
-            "Correct it."
+            f"the file beside an ONNX model must hold only {', '.join(Preparation.model_fields)}, but {path} is wrong "
+            f"({error}). Correct the file."
         ) from error
 
 
@@ -201,7 +202,7 @@ def _sha256(path: Path) -> str:
 
 
 def _tensors_in(message: Any, kind: type) -> Iterator[Any]:
-    """Yield every tensor of a model: initialisers, dense or sparse, and those of graphs, subgraphs and functions."""
+    """Yield every tensor of a model: initialisers (dense or sparse) and attributes, also in subgraphs and functions."""
     if isinstance(message, kind):
         yield message
         return

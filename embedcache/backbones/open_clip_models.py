@@ -46,7 +46,7 @@ class Source:
 def load_open_clip(name: str, weights: Path | None) -> Loaded:
     """Load the image tower of `MODEL/TAG`, `local-dir:/FOLDER` or `hf-hub:OWNER/REPOSITORY`.
 
-    With `weights`, MODEL/TAG loads them from that file and uses the preprocessing of the tag, and `hf-hub:…` reads both
+    With `weights`, MODEL/TAG takes the weights from that file and the preprocessing from the tag; `hf-hub:…` takes both
     from that folder, which must hold the repository's files.
 
     Raises:
@@ -108,7 +108,7 @@ def _gelu(quick: bool) -> str:
 def _repository(name: str, schema: str, location: str, weights: Path | None) -> Source:
     if schema == "local-dir" and weights is not None:
         raise ValueError(
-            f"a local folder contains its weights, but {weights} was given in addition to {name}. Leave one out."
+            f"a local folder contains its weights, but {weights} was given in addition to {name}. Leave weights out."
         )
     folder = Path(location) if schema == "local-dir" else weights
     if folder is not None and not (folder / _CONFIG).is_file():
@@ -130,9 +130,9 @@ def create_model(source: Source, size: int | None = None) -> Any:
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         if size is not None or (source.pretrained is not None and Path(source.pretrained).is_file()):
             raise ValueError(
-                f"weights must match the model and the size, but {source.pretrained or source.model} at "
-                f"{size or 'its own'} pixels raised {type(error).__name__}: {str(error)[:600]} Use the checkpoint of "
-                "exactly this model, or leave the size out."
+                f"weights must match the model and the size, but loading {source.pretrained or source.model} at "
+                f"{f'{size} pixels' if size else 'its own size'} failed ({type(error).__name__}: {str(error)[:600]}). "
+                "Use the checkpoint of exactly this model, or leave the size out."
             ) from error
         raise no_weights(source.name, error) from error
 
@@ -144,9 +144,9 @@ def _create_tower(source: Source, size: int | None) -> Any:
 def no_weights(name: str, error: Exception) -> FileNotFoundError:
     """Return an error that states how to obtain the files of a model."""
     return FileNotFoundError(
-        f"the weights of {name} must be in the Hugging Face cache, given by path, or downloadable, but loading failed: "
-        f"{type(error).__name__}: {first_line(error)} Connect to the hub, or give a file with `--weights` (in Python "
-        "`weights=`), or a folder with open_clip_config.json and weights as open_clip:local-dir:/FOLDER."
+        f"the files of {name} must be in the Hugging Face cache, given by path, or downloadable, but loading failed "
+        f"({type(error).__name__}: {first_line(error)}). Connect to the hub, or give a file with `--weights` (in "
+        "Python `weights=`), or a folder with open_clip_config.json and weights as open_clip:local-dir:/FOLDER."
     )
 
 
@@ -159,8 +159,8 @@ def _config(name: str, preprocessing: Mapping[str, Any], image_size: Any) -> dic
     missing = [key for key in _PREPROCESSING if preprocessing.get(key) is None]
     if missing:
         raise ValueError(
-            f"the preprocessing must be stated with the weights, but {name} lacks {', '.join(missing)}, and that of "
-            "the architecture would be a guess. Add them to preprocess_cfg of open_clip_config.json."
+            f"the preprocessing must be stated with the weights, but {name} lacks {', '.join(missing)}, and the "
+            "architecture's defaults would be a guess. Add the missing keys to preprocess_cfg in open_clip_config.json."
         )
     if preprocessing["resize_mode"] not in _CROPS:
         raise ValueError(

@@ -53,7 +53,7 @@ class OpenClipTower:
             self._trunk = self._make_trunk()
 
     def features(self, x: torch.Tensor, layers: Sequence[int]) -> Features:
-        """Return unnormalised tokens of a vision transformer, timm's features, or the projection itself."""
+        """Return a timm trunk's features, a vision transformer's unnormalised tokens, or else the projection."""
         if self._trunk is not None:
             return self._trunk.features(x, layers)
         if not isinstance(self.model, VisionTransformer):
@@ -85,7 +85,7 @@ class OpenClipTower:
         return Offer(default, default)
 
     def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
-        """Pool in float32, including the projection if the tower separates it."""
+        """Pool in float32; the projection too is computed here, unless `features` returned it."""
         if name.pooling == _PROJECTION:
             return self._project(features[END])
         if self._trunk is not None:

@@ -114,7 +114,7 @@ def choose_poolings(
         layers = f" ({_layered(available)} also from a layer @-2 … @-{depth})" if depth > 1 else ""
         raise ValueError(
             f"poolings of {model} must be among {', '.join(available)}{layers}, each at most once, got "
-            f"{', '.join(wanted)}. Choose among them, or name no pooling for {', '.join(default)}."
+            f"{', '.join(wanted)}. Choose among them, or leave the pooling out for {', '.join(default)}."
         )
     order = {text: index for index, text in enumerate(available)}
     return tuple(sorted(names, key=lambda name: (order[_base(name)], name.gem_p or 0, -(name.layer or 0))))

@@ -27,7 +27,7 @@ class Preparation(BaseModel):
     crop: Crop | None = None
     """How an image becomes a square: center crops, squash ignores the aspect ratio, border pads."""
     crop_fraction: float | None = Field(default=None, gt=0, le=2)
-    """Ratio of the square's side to that of the resized image, which is scaled to floor(size / crop_fraction)."""
+    """Ratio of the square's side to the length that the image is resized to, floor(size / crop_fraction)."""
     interpolation: Interpolation | None = None
     """Resampling filter of the resize."""
     mean: ChannelList | None = None

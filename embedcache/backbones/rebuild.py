@@ -10,13 +10,13 @@ from frostbench.embedcache.backbones.pooling import name_of
 from frostbench.embedcache.backbones.preparation import of_recipe
 from frostbench.embedcache.recipe import Recipe, differences
 
-# Fields that may differ between columns of one model.
+# Fields that may differ between columns of one backbone.
 _OF_A_COLUMN = ("pooling", "layer", "final_norm", "gem_p", "output")
 _NONE: Mapping[str, Path] = MappingProxyType({})
 
 
 def group_recipes(recipes: Mapping[str, Recipe]) -> list[dict[str, Recipe]]:
-    """Group columns by model, in order of appearance; the recipes of a group differ only in the pooling."""
+    """Group columns by backbone, in order of appearance; the recipes of a group differ only in the pooling."""
     groups: dict[str, dict[str, Recipe]] = {}
     for name, recipe in recipes.items():
         groups.setdefault(recipe.model_dump_json(exclude=set(_OF_A_COLUMN)), {})[name] = recipe
@@ -37,8 +37,8 @@ def rebuild(
         compile: whether to compile the forward pass with torch.compile.
 
     Raises:
-        ValueError: the vectors were imported, belong to several models, or the loaded backbone has other recipes; the
-            message names the fields that differ.
+        ValueError: the vectors were imported or belong to several backbones, or the loaded backbone has other recipes;
+            the message names the fields that differ.
     """
     if len(group_recipes(recipes)) > 1:
         raise ValueError(
@@ -49,7 +49,8 @@ def rebuild(
     if first.provider == "external":
         raise ValueError(
             "images must be embedded with the recipe of the vectors, but these were imported, so their recipe is "
-            f"unknown ({first.model}). Embed the images with the program that made the vectors, and import the result."
+            f"unknown (model {first.model!r}). Embed the images with the program that made the vectors, and import the "
+            "result."
         )
     backbone = load_backbone(
         first.provider,
@@ -84,7 +85,7 @@ def rebuild_all(
 ) -> dict[str, Backbone]:
     """Load the backbones of columns, so that `BackboneGroup(rebuild_all(recipes))` has the same columns.
 
-    Several backbones are returned by the prefix of their columns, which are then named by their poolings. A single
+    Several backbones are keyed by the prefix of their columns, which are then named by their poolings alone. A single
     backbone has the empty prefix and keeps the column names.
 
     Args:
@@ -94,7 +95,7 @@ def rebuild_all(
         device: device to run on.
 
     Raises:
-        ValueError: see `rebuild`; or columns of one model have several prefixes.
+        ValueError: see `rebuild`; or columns of one backbone have several prefixes, or two backbones share one.
     """
     backbones: dict[str, Backbone] = {}
     groups = group_recipes(recipes)
@@ -115,14 +116,14 @@ def rebuild_all(
 
 
 def weights_for(recipes: Mapping[str, Recipe], weights: Path | None) -> dict[str, Path]:
-    """Return the file of weights by prefix for the single backbone of the recipes; raise ValueError for several."""
+    """Return the weights, if given, by the prefix of the recipes' backbone; raise ValueError for several backbones."""
     if weights is None:
         return {}
     groups = group_recipes(recipes)
     if len(groups) > 1:
         raise ValueError(
-            f"a file of weights belongs to one backbone, but the columns {list(recipes)} come from {len(groups)} "
-            "backbones. Give their weights by path when you create the cache."
+            f"a weights file belongs to one backbone, but the columns {list(recipes)} come from {len(groups)} "
+            "backbones. Name the backbones by path, such as huggingface:/FOLDER, when you create the cache."
         )
     return {prefix_of(*next(iter(recipes.items()))): weights}
 
@@ -138,5 +139,5 @@ def _check_same(name: str, expected: Recipe, loaded: Recipe) -> None:
         changes = "; ".join(f"{k}: expected {a!r}, got {b!r}" for k, (a, b) in differences(expected, loaded).items())
         raise ValueError(
             f"new vectors need the recipe {expected.hash} of column {name!r}, but the loaded backbone has recipe "
-            f"{loaded.hash} ({changes}). Use the same weights, or install the versions listed in the card."
+            f"{loaded.hash} ({changes}). Use the same weights, or install the versions in cache.json or card.json."
         )

@@ -14,6 +14,7 @@ import torch
 from frostbench.embedcache.backbones.backbone import resolve_device
 from frostbench.embedcache.backbones.hashing import weights_sha256
 from frostbench.embedcache.backbones.open_clip_models import create_model, find_source, no_weights
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.writing import new_file
 
@@ -80,7 +81,8 @@ def embed_classes(
         device: device to run on.
 
     Raises:
-        ValueError: a template does not have exactly one {}, there are no names, or open_clip lacks the model.
+        ValueError: a template does not have exactly one {}, there are no names or templates, or open_clip lacks the
+            model.
         FileNotFoundError: weights or tokenizer cannot be found or downloaded.
     """
     prompts = make_prompts(class_names, templates)
@@ -89,8 +91,8 @@ def embed_classes(
     try:
         tokenizer = open_clip.get_tokenizer(source.model)
     except (OSError, ValueError) as error:
-        raise no_weights(f"{model} (its tokenizer)", error) from error
-    # Some tokenizers canonicalise as configured; for SigLIP models loaded by name it is always done.
+        raise no_weights(f"the tokenizer of {model}", error) from error
+    # Tokenizers canonicalise if configured to; prompts of SigLIP models loaded by name always need it.
     if not source.model.startswith("local-dir:") and "siglip" in source.model.lower():
         prompts = [canonicalise(prompt) for prompt in prompts]
     means = _encode(towers, tokenizer, prompts, target).reshape(len(class_names), len(templates), -1).mean(dim=1)
@@ -127,8 +129,9 @@ def make_prompts(class_names: Sequence[str], templates: Iterable[str]) -> list[s
     wrong = [template for template in templates if template.count("{}") != 1]
     if wrong or not templates or not class_names:
         raise ValueError(
-            f"prompts need class names, and templates with one {{}} for the name, got {len(class_names)} names and "
-            f"the templates {wrong or templates}. Write templates such as {DEFAULT_TEMPLATES[0]!r}."
+            "prompts need class names, and templates with one {} for the name, got "
+            f"{things(len(class_names), 'name', 'names')} and the templates {wrong or templates}. Write templates such "
+            f"as {DEFAULT_TEMPLATES[0]!r}."
         )
     names = [name.replace("_", " ") for name in class_names]
     return [template.replace("{}", name) for name in names for template in templates]

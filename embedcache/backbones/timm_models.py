@@ -15,7 +15,7 @@ from frostbench.embedcache.backbones.tower import Loaded
 
 
 def load_timm(name: str, weights: Path | None) -> Loaded:
-    """Load a pretrained timm model without its classifier, and its data configuration.
+    """Load a pretrained timm model and its data configuration, and remove the classifier.
 
     With `weights`, nothing is downloaded: the file may be any checkpoint that timm can load into this model
     (safetensors or a state dict), with a classifier of any size or without one, but with all other tensors.
@@ -46,8 +46,8 @@ def _from_hub(name: str) -> Any:
         return timm.create_model(name, pretrained=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise FileNotFoundError(
-            f"the weights of {name} must be in the Hugging Face cache or downloadable, but loading failed: "
-            f"{type(error).__name__}: {first_line(error)} Connect to the hub (for a gated repository accept the "
+            f"the weights of {name} must be in the Hugging Face cache or downloadable, but loading failed "
+            f"({type(error).__name__}: {first_line(error)}). Connect to the hub (for a gated repository, accept the "
             "licence on the model's page and log in), give a file with `--weights` (in Python `weights=`), or use "
             "provider 'bundled', which needs no hub."
         ) from error
@@ -56,21 +56,23 @@ def _from_hub(name: str) -> Any:
 def _from_file(name: str, weights: Path) -> Any:
     if ":" in name:
         raise ValueError(
-            f"weights by path require one of timm's own names, but {name!r} names its own source. Leave one of them "
-            "out."
+            f"weights by path require a model name of timm, but {name!r} names a source of weights. Leave weights out, "
+            "or use timm's name of the model."
         )
     if not weights.is_file():
-        raise FileNotFoundError(f"weights must be a file, but {weights} does not exist or is not a file.")
+        raise FileNotFoundError(
+            f"weights must be a file, but {weights} does not exist or is not a file. Check the path."
+        )
     try:
         classes = _classes_in(weights, name)
-        # timm loads strictly only if both numbers of classes are equal; otherwise it would leave missing tensors at
-        # their random initialisation.
+        # timm loads strictly only if checkpoint and model have the same number of classes; otherwise it would leave
+        # missing tensors at their random initialisation.
         overlay = {"file": str(weights), "num_classes": classes, "label_offset": 0}
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, num_classes=classes)
     except Exception as error:
         raise ValueError(
-            f"the weights must match the model, but {weights} cannot be loaded into {name}: "
-            f"{type(error).__name__}: {str(error)[:600]} Use the checkpoint of exactly this model."
+            f"the weights must match the model, but {weights} cannot be loaded into {name} "
+            f"({type(error).__name__}: {str(error)[:600]}). Use the checkpoint of exactly this model."
         ) from error
 
 

@@ -67,8 +67,9 @@ class TimmTower:
             return Offer(("avg", "gem", "tokens"), ("avg",))
         shape = list(end.shape) if isinstance(end, torch.Tensor) else type(end).__name__
         raise ValueError(
-            f"a backbone must return tokens with a stated prefix, or maps with average pooling, but {self._name} "
-            f"returns {shape} with pooling {_own_pooling(self.model)!r}. Choose another model."
+            "a backbone must return tokens [B, T, D] with a known number of class and register tokens, or a 4-D map "
+            f"that it pools by averaging, but {self._name} returns {shape} with pooling {_own_pooling(self.model)!r}. "
+            "Choose another model."
         )
 
     def pool(self, features: Features, name: PoolingName) -> torch.Tensor:
@@ -86,7 +87,7 @@ class TimmTower:
         return getattr(self.model, "output_fmt", "NCHW") == "NHWC"
 
     def _depth(self) -> int:
-        """Return the number of blocks whose tokens `forward_intermediates` returns with their prefix, or 0."""
+        """Return the number of blocks, or 0 if `forward_intermediates` cannot return their prefix tokens."""
         method = getattr(self.model, "forward_intermediates", None)
         if method is None or "return_prefix_tokens" not in inspect.signature(method).parameters:
             return 0

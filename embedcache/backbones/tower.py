@@ -1,4 +1,4 @@
-"""Interface of the providers' models: features of images, and vectors of features."""
+"""Interface of the providers' models, from images to features and from features to vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Tower(Protocol):
 
     @property
     def libraries(self) -> Sequence[str]:
-        """Further distributions, besides those that every backbone uses, whose versions may affect the vectors."""
+        """Further Python packages, besides those that every backbone uses, whose versions may affect the vectors."""
 
     @property
     def facts(self) -> Mapping[str, Any]:

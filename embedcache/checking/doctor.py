@@ -6,14 +6,15 @@ from typing import Any
 from frostbench.embedcache.checking.findings import Finding, described, edited_recipes, seal_findings, shard_findings
 from frostbench.embedcache.checking.leftovers import left_over
 from frostbench.embedcache.checking.verify import verify_cache
-from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.counting import things
+from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.hashes import file_sha256
 from frostbench.embedcache.splits.files import read_split
 from frostbench.embedcache.storage.damage import is_imported, reading
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.storage.layout import Layout, lay_out, shard_sizes
 from frostbench.embedcache.storage.listing import read_items
-from frostbench.embedcache.storage.locking import holder, is_locked, write_lock
+from frostbench.embedcache.storage.locking import holder, is_locked, write_lock, writers
 from frostbench.embedcache.storage.mark import is_cache
 from frostbench.embedcache.storage.own import HOLDER, names_a_process, partial_files
 from frostbench.embedcache.storage.state import read_cache, read_manifest
@@ -28,7 +29,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
         CacheError: the folder is not a cache.
     """
     if is_locked(cache_dir):
-        return [Finding(f"{holder(cache_dir)} is writing the cache now.", "Wait until it ends, then run this again.")]
+        return [Finding(f"{writers(cache_dir)} the cache now.", "Wait until it ends, then run this again.")]
     stale = cache_dir / HOLDER
     found = []
     if names_a_process(stale):
@@ -44,7 +45,7 @@ def diagnose(cache_dir: Path) -> list[Finding]:
 
 
 def treat(cache_dir: Path) -> list[str]:
-    """Make the safe repairs: leftover files, updates and locks, and damaged shards, which the embed command recreates.
+    """Make the safe repairs: delete leftover files, finish updates, and delete damaged files that embedding recreates.
 
     Returns:
         One sentence per repair.
@@ -82,7 +83,7 @@ def _diagnose(cache_dir: Path) -> list[Finding]:
             raise
         return [*found, Finding(*described(error))]
     if edited := [*edited_recipes(cache_dir, cache)]:
-        # With it every shard looks foreign, but must not be deleted.
+        # With an edited recipe every shard looks foreign, but none may be deleted.
         return found + edited
     manifest, damaged = _manifest(cache_dir)
     found += damaged
@@ -125,9 +126,9 @@ def _listing(
     except CacheError as error:
         return None, [_lost_listing(cache_dir, cache, described(error)[0])]
     if manifest is not None and file_sha256(path) != manifest["items_sha256"]:
-        again = f"restore the old file, or run: {embed_command(cache_dir, cache, update=True)}"
+        again = f"restore the old file, or {run_again(cache_dir, cache, update=True)}"
         again = "restore the old file, or import the vectors again." if is_imported(cache_dir) else again
-        return None, [Finding(f"{path} was edited after the images were embedded.", again[0].upper() + again[1:])]
+        return None, [Finding(f"{path} was edited after the images were embedded.", _as_sentence(again))]
     if len({item.id for item in items}) < len(items):
         return None, [Finding(f"{path} lists an id more than once.", "Restore the old file.")]
     return layout, []
@@ -145,12 +146,12 @@ def _lost_listing(cache_dir: Path, cache: dict[str, Any], what: str) -> Finding:
 
     # Do not ask to delete files that are already missing.
     left = [name for name in ("items.parquet", "manifest.json") if (cache_dir / name).exists()]
-    again = f"un: {embed_command(cache_dir, cache)}"
+    again = run_again(cache_dir, cache)
     if not left:
-        return Finding(what, f"R{again}")
+        return Finding(what, _as_sentence(again))
     return Finding(
         what,
-        f"Delete {' and '.join(left)} (--repair does), then r{again}",
+        f"Delete {' and '.join(left)} (--repair does), then {again}",
         mend,
         "deleted items.parquet, which the embed command recreates"
         if "items.parquet" in left
@@ -159,9 +160,13 @@ def _lost_listing(cache_dir: Path, cache: dict[str, Any], what: str) -> Finding:
 
 
 def _unfinished(cache_dir: Path, cache: dict[str, Any]) -> Finding:
-    again = f"Run: {embed_command(cache_dir, cache)}"
+    again = _as_sentence(run_again(cache_dir, cache))
     again = "Import the vectors again, into a new folder." if is_imported(cache_dir) else again
     return Finding(f"{cache_dir} is incomplete: it has no manifest.json.", again)
+
+
+def _as_sentence(clause: str) -> str:
+    return clause[0].upper() + clause[1:]
 
 
 def _failed_checks(cache_dir: Path) -> list[Finding]:
@@ -171,16 +176,16 @@ def _failed_checks(cache_dir: Path) -> list[Finding]:
 
 
 def _unsealed_views(cache_dir: Path) -> list[Finding]:
-    """Return view sets whose manifests lack digests; `verify_cache` finds their other problems."""
+    """Return findings for view sets whose manifests lack digests; `verify_cache` finds their other problems."""
     folders = [views_folder(cache_dir, name) for name in list_views(cache_dir)]
-    # A repair writes, and a link may lead to foreign files.
+    # Skip links: a repair writes, and a link may lead to foreign files.
     known = [(folder, _manifest(folder)[0]) for folder in folders if not folder.is_symlink()]
     found = [one for folder, manifest in known if manifest is not None for one in seal_findings(folder, manifest)]
     return [one for one in found if one.harmless]
 
 
 def _strangers(cache_dir: Path) -> list[Finding]:
-    """Return files and folders that do not belong to the cache but would be deleted with it."""
+    """Return findings for files and folders that do not belong to the cache but would be deleted with it."""
     partial = set(partial_files(cache_dir))
     return [
         Finding(f"{path} is not a file of the cache.", f"Move it elsewhere: mv {path} ELSEWHERE", harmless=True)
@@ -190,7 +195,7 @@ def _strangers(cache_dir: Path) -> list[Finding]:
 
 
 def _splits(cache_dir: Path, layout: Layout | None) -> list[Finding]:
-    """Return splits that are damaged, or whose rows are no longer in the cache."""
+    """Return findings for splits that are damaged, or some of whose rows are no longer listed."""
     known = None if layout is None else {item.id for item in layout.items}
     found = []
     for path in sorted((cache_dir / "splits").glob("*.parquet")):
@@ -199,10 +204,11 @@ def _splits(cache_dir: Path, layout: Layout | None) -> list[Finding]:
         except CacheError as error:
             found.append(Finding(*described(error)))
             continue
-        if known is not None and not ids <= known:
+        if known is not None and (gone := len(ids - known)):
+            rows, are = things(len(ids), "row", "rows"), "is" if gone == 1 else "are"
             found.append(
                 Finding(
-                    f"{path} is unused: a split of {len(ids)} rows, of which {len(ids - known)} are no longer listed.",
+                    f"{path} is unused: a split of {rows}, of which {gone} {are} no longer listed.",
                     f"Keep it if results refer to it, or delete it: rm {path}",
                     harmless=True,
                 )

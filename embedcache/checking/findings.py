@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from frostbench.embedcache.extraction.embed_command import embed_command
+from frostbench.embedcache.counting import things
+from frostbench.embedcache.extraction.embed_command import run_again
 from frostbench.embedcache.extraction.reopening import drop_shard, read_digests
 from frostbench.embedcache.hashes import file_sha256
 from frostbench.embedcache.recipe import Recipe
@@ -47,7 +48,7 @@ class Finding:
 def shard_findings(
     cache_dir: Path, cache: Mapping[str, Any], manifest: Mapping[str, Any] | None, layout: Layout
 ) -> Iterator[Finding]:
-    """Yield problems of the shards: missing, damaged, of another recipe, with other rows, or not listed."""
+    """Yield findings for shards that are missing, damaged, of another recipe, with other rows, or not listed."""
     finished = finished_shards(cache_dir)
     digests = [shard["sha256"] for shard in manifest["shards"]] if manifest is not None else []
     for i, listed in enumerate(layout.shards):
@@ -104,13 +105,13 @@ def _shard(cache_dir: Path, cache: Mapping[str, Any], i: int, what: str) -> Find
         (cache_dir / "manifest.json").unlink(missing_ok=True)
         drop_shard(cache_dir, i)
 
-    which = "it with manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
-    repair = f"Delete {which} (--repair does), then run: {embed_command(cache_dir, cache)}"
+    which = "it and manifest.json" if shard_path(cache_dir, i).exists() else "manifest.json"
+    repair = f"Delete {which} (--repair does), then {run_again(cache_dir, cache)}"
     return Finding(what, repair, mend, f"deleted {shard_name(i)} and the manifest; the embed command recreates it")
 
 
 def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield findings for a changed cache.json, and for manifests without its digest."""
+    """Yield a finding if cache.json or views.parquet was changed, or the manifest lacks their digests."""
     try:
         check_unchanged(cache_dir, manifest)
     except CacheError as error:
@@ -129,17 +130,19 @@ def seal_findings(cache_dir: Path, manifest: Mapping[str, Any]) -> Iterator[Find
 
 
 def edited_recipes(cache_dir: Path, cache: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for columns of cache.json whose recipe does not match its hash, so cache.json was edited."""
+    """Yield a finding if cache.json was edited: the recipe of a column does not match its hash."""
     columns = cache["columns"].items()
     if edited := [name for name, one in columns if one["recipe_hash"] not in _hashes(one["recipe"])]:
+        names, one = ", ".join(edited), len(edited) == 1
+        what = f"recipe of {names} does not match its hash" if one else f"recipes of {names} do not match their hashes"
         yield Finding(
-            f"{cache_dir / 'cache.json'} was edited: the recipe of {', '.join(edited)} does not match its hash.",
+            f"{cache_dir / 'cache.json'} was edited: the {what}.",
             "Restore the old file, or embed again elsewhere. The schema of each shard has the original columns.",
         )
 
 
 def _hashes(tree: Mapping[str, Any]) -> set[str]:
-    """Return the hashes of a recipe as written and as parsed, which differ if it lacks later fields."""
+    """Return the hashes of a recipe as written and as parsed, which differ if it lacks fields added later."""
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
     written = hashlib.sha256(text.encode()).hexdigest()[:12]
     try:
@@ -156,7 +159,7 @@ def _orphans(cache_dir: Path, n_shards: int) -> Iterator[Finding]:
             continue
         if STAGED.fullmatch(f"shards/{path.name}") and is_plain(path):
             yield Finding(
-                f"{path} is unused: the listing has only {n_shards} shards.",
+                f"{path} is unused: the listing has only {things(n_shards, 'shard', 'shards')}.",
                 f"Delete it (--repair does): rm {path}",
                 path.unlink,
                 f"deleted {path.name}, which has no listed items",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from frostbench.embedcache.canary import APART, apart
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.hashes import hash_table
 from frostbench.embedcache.splits.files import read_split
 from frostbench.embedcache.storage.damage import MISREAD, reading, remedy
@@ -96,7 +97,7 @@ def _shard_hashes(cache_dir: Path) -> str:
     manifest = read_state(cache_dir)[1]
     paths = [shard_path(cache_dir, i) for i in range(len(manifest["shards"]))]
     check_digests(paths, digests_of(manifest))
-    return f"{len(manifest['shards'])} shards"
+    return things(len(manifest["shards"]), "shard", "shards")
 
 
 def _counts(cache_dir: Path) -> str:
@@ -116,8 +117,9 @@ def _counts(cache_dir: Path) -> str:
         bad += len(failed)
     if (rows, bad, rows + bad) != (manifest["n_ok"], manifest["n_bad"], manifest["n_listed"]):
         raise CacheError(
-            f"The manifest must match the shards, but {cache_dir} has {rows} rows and {bad} quarantined. "
-            f"{remedy(cache_dir / 'manifest.json')}"
+            f"The manifest must match the shards, but in {cache_dir} it states {manifest['n_ok']} rows and "
+            f"{manifest['n_bad']} quarantined of {manifest['n_listed']} items, and the shards hold {rows} rows and "
+            f"{bad} quarantined. {remedy(cache_dir / 'manifest.json')}"
         )
     return f"{rows} + {bad} = {len(listed)}"
 
@@ -127,7 +129,7 @@ def _recipes(cache_dir: Path) -> str:
     for i, shard in enumerate(manifest["shards"]):
         if not same_columns(read_shard_columns(cache_dir, i), cache["columns"]):
             raise CacheError(
-                f"{shard['name']} must have the recipes of cache.json, but they differ. "
+                f"{shard['name']} must have the recipes of cache.json, but has others. "
                 f"{remedy(shard_path(cache_dir, i))}"
             )
     return ", ".join(f"{name} {column['recipe_hash']}" for name, column in sorted(cache["columns"].items()))
@@ -154,7 +156,7 @@ def _splits(cache_dir: Path) -> str:
     files = sorted((cache_dir / "splits").glob("*.parquet"))
     for file in files:
         read_split(file)
-    return f"{len(files)} splits"
+    return things(len(files), "split", "splits")
 
 
 def _view_sets(cache_dir: Path) -> str:
@@ -165,7 +167,7 @@ def _view_sets(cache_dir: Path) -> str:
     for name in names:
         for column in read_views(cache_dir, name, table, stored=True).table.stored.values():
             column.check()
-    return f"{len(names)} view sets"
+    return things(len(names), "view set", "view sets")
 
 
 def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:

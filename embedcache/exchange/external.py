@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.exchange.external_files import read_vector_file
 from frostbench.embedcache.exchange.external_join import join_rows
 from frostbench.embedcache.exchange.writing import check_new, write_cache
@@ -88,7 +89,7 @@ def _check_counts(items: list[Item], arrays: dict[str, np.ndarray], vectors: Pat
         if len(x) != len(items):
             raise CacheError(
                 f"Vectors and manifest must have the same number of rows, but column {name!r} of {vectors.name} has "
-                f"{len(x)} and {manifest.name} has {len(items)}. Were failed images dropped from one of them?"
+                f"{len(x)} and {manifest.name} has {len(items)}. Drop failed images from both files."
             )
 
 
@@ -108,7 +109,8 @@ def _read_manifest(
     if n == 0 or None in cells.get("label", [None]) or None in cells.get("id", []):
         raise CacheError(
             f"A manifest of vectors needs a label (and an id, if it has ids) as text in every row, but "
-            f"{manifest.name} has {n} rows and the columns {table.names}{_first_empty(cells)}. Name or fill them."
+            f"{manifest.name} has {things(n, 'row', 'rows')} and the columns {table.names}{_first_empty(cells)}. "
+            "Add the column or value."
         )
     extras, notes = read_extras(table.rows, [name for name in EXTRAS if name in known], manifest)
     paths = cells.get("path", [None] * n)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import torch
 
 from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.given.vectors import read_vectors
 from frostbench.embedcache.storage.files import CacheError
 
@@ -26,9 +27,15 @@ def read_vector_file(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         arrays = readers[path.suffix.lower()](path, column)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, pa.ArrowException) as error:
-        raise CacheError(f"Cannot read vectors from {path} without executing pickled code: {error}.") from error
+        raise CacheError(
+            f"A file of vectors must be readable without executing pickled code, but {path} is not: {error}. Save only "
+            "the vectors, for example as .npy."
+        ) from error
     if not arrays:
-        raise CacheError(f"A file of vectors must contain a matrix [N, D], but {path.name} contains none. Is it empty?")
+        raise CacheError(
+            f"A file of vectors must contain a matrix [N, D], but {path.name} contains none. Check that it is the "
+            "right file."
+        )
     try:
         return {name: read_vectors(x, f"vectors ({name!r} of {path.name})") for name, x in arrays.items()}
     except ValueError as error:
@@ -59,7 +66,9 @@ def _read_npy(path: Path, column: str) -> dict[str, np.ndarray]:
     try:
         return {column: np.load(path, mmap_mode="r", allow_pickle=False)}
     except ValueError as error:
-        raise CacheError(f"A .npy file must contain one numeric array, but {path} does not: {error}.") from error
+        raise CacheError(
+            f"A .npy file must contain one numeric array, but {path} does not: {error}. Save only the vectors."
+        ) from error
 
 
 def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
@@ -67,8 +76,8 @@ def _read_torch(path: Path, column: str) -> dict[str, np.ndarray]:
     tensors = {column: held} if isinstance(held, torch.Tensor) else held
     if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
         raise CacheError(
-            f"A .pt file must contain a tensor or a dict of tensors, but {path.name} contains {type(held).__name__} "
-            "with other content. Save only the vectors."
+            f"A .pt file must contain a tensor or a dict of tensors, but {path.name} contains another object of type "
+            f"{type(held).__name__}. Save only the vectors."
         )
     return {str(name): _as_numpy(x.detach()) for name, x in tensors.items()}
 
@@ -93,7 +102,8 @@ def _holds(field: pa.Field) -> bool:
 
 def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     if values.null_count:
-        raise CacheError(f"Every row needs a vector, but {values.null_count} of {field.name!r} are null. Drop them.")
+        nulls = things(values.null_count, "cell", "cells")
+        raise CacheError(f"Every row needs a vector, but column {field.name!r} has none in {nulls}. Drop such rows.")
     if pa.types.is_fixed_size_binary(field.type):
         kind = np.dtype(field.metadata.get(b"dtype", b"float16").decode()).newbyteorder("<")
         return np.frombuffer(b"".join(values.to_pylist()), kind).reshape(len(values), int(field.metadata[b"dim"]))
@@ -102,6 +112,6 @@ def _matrix(field: pa.Field, values: pa.Array) -> np.ndarray:
     if len(lengths) != 1 or flat.null_count:
         raise CacheError(
             f"The vectors of a column must have the same length and no nulls, but {field.name!r} has the lengths "
-            f"{sorted(lengths)[:5]} and {flat.null_count} nulls. Repair the file."
+            f"{sorted(lengths)[:5]} and {things(flat.null_count, 'null', 'nulls')}. Repair the file."
         )
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0])

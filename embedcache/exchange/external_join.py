@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.exchange.external_files import read_vector_keys
 from frostbench.embedcache.storage.files import CacheError
 
@@ -31,10 +32,11 @@ def join_rows(vectors: Path, manifest: Path, cells: Mapping[str, Sequence[str | 
         row_of = {key: row for row, key in enumerate(theirs)}
         without, unused = [key for key in cells[name] if key not in row_of], [key for key in theirs if key not in mine]
         if without or unused:
+            rows = things(len(without), f"row of {manifest.name} has", f"rows of {manifest.name} have")
+            spare = things(len(unused), f"vector of {vectors.name} has", f"vectors of {vectors.name} have")
             raise CacheError(
-                f"Vectors and manifest must have the same {name!r} values, but {len(without)} rows of {manifest.name} "
-                f"have no vector ({_examples(without)}) and {len(unused)} vectors of {vectors.name} have no row "
-                f"({_examples(unused)}). Add or drop rows until they agree."
+                f"Vectors and manifest must have the same {name!r} values, but {rows} no vector ({_examples(without)}) "
+                f"and {spare} no row ({_examples(unused)}). Add or drop rows until they agree."
             )
         return np.array([row_of[key] for key in cells[name]], dtype=np.int64)
     return None
@@ -48,6 +50,7 @@ def _check_keys(name: str, file: Path, keys: Sequence[str | None]) -> None:
     odd = sorted({repr(key) for key, count in Counter(keys).items() if count > 1 or not key})
     if odd:
         raise CacheError(
-            f"Vectors are matched with rows by {name!r}, which must be filled and unique, but {len(odd)} values of "
-            f"{file.name} are not, for example {', '.join(odd[:3])}. Repair or drop this column."
+            f"Vectors are matched with rows by {name!r}, which must be filled and unique, but "
+            f"{things(len(odd), f'value of {file.name} is', f'values of {file.name} are')} not, for example "
+            f"{', '.join(odd[:3])}. Repair or drop this column."
         )

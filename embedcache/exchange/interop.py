@@ -56,7 +56,7 @@ def _check_free(targets: list[Path], overwrite: bool) -> None:
 
 
 def _rows(table: FeatureTable) -> dict[str, pa.Array]:
-    """Return the text columns; rows without a given group, which the table groups by content, have none here."""
+    """Return the text columns; the group is null for rows without a given group, which the table groups by content."""
     names = np.array(table.class_names, dtype=object)
     stated = [None if g == c else g for g, c in zip(table.groups.tolist(), table.content.tolist(), strict=True)]
     return {
@@ -87,7 +87,7 @@ def _npy_files(names: Sequence[str], out: Path) -> list[Path]:
     odd = [name for name in names if Path(name).name != name]
     if odd:
         raise CacheError(
-            f"Exported files are named after columns, but {odd} are not valid file names. Export to a list."
+            f"Exported files are named after columns, but {odd} are not valid file names. Export with `--to list`."
         )
     return [out / "rows.csv", *(out / f"{name}.npy" for name in names)]
 

@@ -35,7 +35,7 @@ def check_new(cache_dir: Path) -> None:
         OutputError: it cannot be created.
     """
     if cache_dir.exists() and (not cache_dir.is_dir() or any(cache_dir.iterdir())):
-        found = "holds files" if cache_dir.is_dir() else "is no folder"
+        found = "holds files" if cache_dir.is_dir() else "is not a folder"
         raise CacheError(f"An import needs a new or empty folder, but {cache_dir} {found}. Choose another.")
     check_folder(cache_dir.resolve().parent)
 

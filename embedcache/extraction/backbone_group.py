@@ -34,9 +34,9 @@ class Alteration(Protocol):
 class BackboneGroup:
     """Backbones by prefix; columns are named `POOLING` for a single backbone and `PREFIX.POOLING` for several.
 
-    Backbones with the same resize and crop share the prepared image. If a batch does not fit into the device's memory,
-    the batch size of that backbone is halved until it does. The lock `using`, if given, is held while the backbones
-    embed, for alterations that use one of them from another thread.
+    Backbones with the same resize and crop share the prepared image. If a backbone's batch does not fit into the
+    device's memory, its batch size is halved until it does. The lock `using`, if given, is held while the backbones
+    embed, so that an alteration can use one of them from another thread.
 
     Attributes:
         members: backbones by prefix.
@@ -122,7 +122,7 @@ class BackboneGroup:
         """Embed B prepared images to float32 [B, D] by column, or [B, T, D] for a column of tokens.
 
         Raises:
-            NotFiniteError: the output of a backbone contains NaN or infinity; the error has the rows.
+            NotFiniteError: the output of a backbone contains NaN or infinity; `rows` are these images' indices.
             ValueError: a single image does not fit into the device's memory.
         """
         stacked = [torch.stack(images) for images in zip(*batch, strict=True)]
@@ -157,7 +157,7 @@ def backbone_group(backbones: "Embedder | Mapping[str, Embedder] | BackboneGroup
 
 
 def _in_parts(member: Embedder, images: torch.Tensor, size: int) -> Mapping[str, torch.Tensor]:
-    """Embed images in batches of `size`; rows that are not finite are counted from the first image."""
+    """Embed images in batches of `size`; the rows of a NotFiniteError are indices in `images`, not in a batch."""
     if size == len(images):
         return member.embed(images)
     parts, wrong = [], dict[int, str]()

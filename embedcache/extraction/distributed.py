@@ -1,4 +1,4 @@
-"""Extraction with Ray Data: actors on one or more machines embed full shards into a shared folder.
+"""Extraction with Ray Data: actors on one or more machines embed whole shards into a shared folder.
 
 Extraction does not rely on Ray's state: each shard is a file that is written under a temporary name and renamed, so a
 shard that is embedded twice after an actor died is still one file, and a rerun embeds only missing shards. Ray's own
@@ -105,7 +105,7 @@ class ShardActor:
         check_backbone(self._cache_dir, self._backbone)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Embed each shard of a batch that is not on disk yet, and return counts only."""
+        """Embed those of the shards that are not on disk yet, and return only the counts of each shard."""
         counts = [
             self._shard(int(shard), int(start), int(stop))
             for shard, start, stop in zip(rows["shard"], rows["start"], rows["stop"], strict=True)

@@ -1,4 +1,4 @@
-"""Events that an extraction yields, and the interface of a backbone that it uses."""
+"""Events that an extraction yields, and the interface that it needs of a backbone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,10 +72,10 @@ class ShardDone:
 
     Attributes:
         shard: index of the shard.
-        n_ok: number of embedded rows.
-        n_bad: number of quarantined items.
-        n_done: number of items in finished shards.
-        seconds: time since the previous shard.
+        n_ok: number of embedded rows in it.
+        n_bad: number of quarantined items in it.
+        n_done: number of items that are done so far, as in BatchDone.
+        seconds: time that the shard took.
         images_per_second: items worked on per second.
         remarks: remarks about the decoded images.
     """

@@ -95,7 +95,7 @@ def extract(
         strict: whether to raise an error after the cache is complete if there are quarantined items.
         update: whether to adapt an existing cache to this listing.
         part: index of the part, counted from 0, and number of parts; None embeds everything.
-        engine: function that embeds the shards, such as those of `frostbench.embedcache.extraction.distributed`; None
+        engine: function that embeds the shards, such as `frostbench.embedcache.extraction.distributed.RayEngine`; None
             embeds in this process.
         stop: function called after each batch; returning True stops the extraction.
 
@@ -103,7 +103,7 @@ def extract(
         Started, then BatchDone and ShardDone, then Stopped, or PartFinished (with `part`) and Finished (if complete).
 
     Raises:
-        ValueError: an option is out of bounds, or float16 cannot hold the vector of any image of a batch.
+        ValueError: an option is out of bounds, or no image of a batch has a vector that fits into float16.
         CacheError: the folder holds a different cache or other files, overlaps with the source, or is being written by
             another process.
         QuarantineError: strict is set and some items are quarantined; raised after Finished.
@@ -210,9 +210,10 @@ def _first_reasons(cache_dir: Path, finished: Finished, n_shards: int) -> str:
     bad = islice((row for i in range(n_shards) for row in read_bad(cache_dir, i)), 5)
     reasons = "; ".join(f"{row['id']}: {row['reason']}" for row in bad)
     return (
-        f"strict extraction must embed every image, but {finished.n_bad} of {finished.n_listed} are quarantined. The "
-        f"first: {reasons}. All others are stored in {cache_dir}. Repair the files and run the same command again, "
-        "which retries changed files; or list only the good files and embed them into another folder."
+        f"strict extraction must embed every image, but {finished.n_bad} of {finished.n_listed} "
+        f"{'is' if finished.n_bad == 1 else 'are'} quarantined. The first: {reasons}. All others are stored in "
+        f"{cache_dir}. Repair the files and run the same command again, which retries changed "
+        "files; or list only the good files and embed them into another folder."
     )
 
 
@@ -229,6 +230,6 @@ def _check_options(job: Job, engine: Engine | None) -> None:
         )
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise ValueError(
-            "truncated images must be refused, but PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set, which fills them up "
-            "with grey. Unset it before extraction."
+            "truncated images must be refused, but PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set, which fills the missing "
+            "part with grey. Unset it before extraction."
         )

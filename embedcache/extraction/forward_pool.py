@@ -42,11 +42,11 @@ class ForwardPool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-            # The number that a worker sets also applies to threads that start later.
+            # The torch thread count that a worker sets also applies to threads that start later.
             torch.set_num_threads(self._threads)
 
     def map(self, function: Callable[[T], R], values: Iterable[T]) -> Iterator[R]:
-        """Yield the results in the order of the values, of which up to 2 `count` are submitted ahead."""
+        """Yield the results in the order of the values, of which up to twice `count` are submitted ahead."""
         if self._pool is None:
             yield from map(function, values)
             return
@@ -62,8 +62,8 @@ class ForwardPool:
 def pool_size_for(backbones: BackboneGroup) -> int:
     """Return the number of parallel forward passes: one per torch thread on a CPU, otherwise 1.
 
-    It is also 1 for ONNX Runtime, which distributes work over cores itself, for compiled code, which is not
-    thread-safe, and if another thread uses a backbone.
+    It is also 1 for ONNX Runtime, which distributes work over cores itself; for compiled code, which is not
+    thread-safe; and if another thread uses a backbone.
     """
     members = backbones.members.values()
     if backbones.is_shared or not all(isinstance(member, Backbone) and member.runs_beside_itself for member in members):

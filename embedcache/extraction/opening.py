@@ -1,4 +1,4 @@
-"""Opening of a cache for extraction: a new cache is described, an existing one must match the request."""
+"""Opening of a cache for extraction: a new cache is described, and an existing one must match the request."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from frostbench.embedcache.storage.store import (
 
 
 def embed_canary(backbone: Embedder | Mapping[str, Embedder] | BackboneGroup) -> dict[str, np.ndarray]:
-    """Embed the canary to one float32 vector [D] per column; columns of tokens count, averaged, only without others."""
+    """Embed the canary to one float32 vector [D] per vector column; if there are only token columns, to their means."""
     members = backbone_group(backbone)
     vectors = members.embed([members.prepare(canary_image())])
     plain = {name: value for name, value in vectors.items() if name not in members.tokens}
@@ -109,10 +109,10 @@ def _create(cache_dir: Path, listing: Listing, requested: Mapping[str, Any], can
 def check_cache_folder(cache_dir: Path, listing: Listing) -> None:
     """Refuse a folder that is neither empty nor a cache, or that overlaps with the folder of the images.
 
-    Locks and partial files left by a killed extraction count as empty.
+    Locks and partial files left by a killed extraction are ignored.
 
     Raises:
-        CacheError: the folder is refused, or extraction might delete foreign files in it.
+        CacheError: the folder is refused, its cache.json is unreadable, or a folder in it is a link.
     """
     root = _source_folder(listing)
     if root is not None:
@@ -127,7 +127,7 @@ def check_cache_folder(cache_dir: Path, listing: Listing) -> None:
     if not cache_dir.is_dir():
         raise CacheError(f"a cache must be a folder, but {cache_dir} is not a folder. Choose another name.")
     check_links(cache_dir)
-    # Files in the folder of parts are checked when its lock is acquired.
+    # Files in `parts` are checked when the lock is acquired.
     known = {LOCK, HOLDER, "shards", "splits", PARTS}
     names = [name for top in ("", "shards", "splits") for name, _ in entries(cache_dir, top, deep=False)]
     foreign = [name for name in names if name not in known and not PARTIAL.fullmatch(name)]
@@ -188,8 +188,9 @@ def _column_differences(stored: Mapping[str, Any], requested: Mapping[str, Any])
 def _check_canary(cache_dir: Path, stored: Mapping[str, Any], now: Mapping[str, np.ndarray]) -> None:
     if stored["pixels_sha256"] != canary_sha256():
         raise CacheError(
-            f"the canary must be the image with which the cache was created, but in {cache_dir} it is "
-            f"{stored['pixels_sha256'][:12]}, not {canary_sha256()[:12]}. Resume with the version that created it."
+            f"the canary must be the image with which the cache was created, but {cache_dir} states the SHA-256 "
+            f"{stored['pixels_sha256'][:12]} for it, not {canary_sha256()[:12]}. Resume with the version that created "
+            "the cache."
         )
     for name, vector in stored["vectors"].items():
         distance = apart(now[name], np.asarray(vector))
@@ -210,6 +211,6 @@ def _environment_warnings(stored: Mapping[str, str], now: Mapping[str, str]) -> 
     if not changed:
         return []
     return [
-        f"The cache was created in another environment ({'; '.join(changed)}). The canary still matches; low bits may "
-        "differ."
+        f"The cache was created in another environment ({'; '.join(changed)}). The canary still matches; the last bits "
+        "of new vectors may differ."
     ]

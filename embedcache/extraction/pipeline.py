@@ -37,7 +37,7 @@ Outcome = Decoded | Failed
 
 
 def decode_item(item: Item, backbone: BackboneGroup, pixel_limit: int) -> Outcome:
-    """Read, hash, decode and prepare one item; problems with its file become the reason of a failure."""
+    """Read, hash, decode and prepare one item; a problem with its file is returned as `Failed`."""
     background = backbone.background
     if item.path is None or background is None:
         raise ValueError(

@@ -45,7 +45,7 @@ class Todo:
 
 @dataclass
 class _Findings:
-    """Names of damaged shards and of changed images."""
+    """Names of damaged shards, and ids of changed images: embedded ones in `changed`, quarantined ones in `mended`."""
 
     damaged: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)

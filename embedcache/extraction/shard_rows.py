@@ -31,10 +31,10 @@ class ShardRows:
         self.remarks = Remarks()
 
     def embed(self, outcomes: Iterator[Outcome], batch: int, pool: ForwardPool) -> Iterator[int]:
-        """Embed decoded images in batches, and yield after each the number of items that are done.
+        """Embed decoded images in batches, and yield after each how many items of the shard are done so far.
 
         Raises:
-            ValueError: float16 cannot hold the vector of any image of a batch.
+            ValueError: no image of a batch has a vector that fits into float16.
         """
         for good, vectors, failed in pool.map(partial(embed_storable, self._backbone), self._batches(outcomes, batch)):
             for name, value in vectors.items():
@@ -87,10 +87,12 @@ def embed_storable(
         good = [row for row in range(len(left)) if row not in reasons]
         left = [left[row] for row in good]
         if not left and len(batch) > 1:
+            is_exact = {recipe.autocast for recipe in backbone.recipes.values()} == {"float32"}
+            choice = "another pooling" if is_exact else "autocast float32 or another pooling"
             raise ValueError(
                 f"vectors must be finite and at most {LARGEST:.0f} to be stored as float16, but no image of a batch of "
                 f"{len(batch)} has such a vector. The first is {failed[0].item.id!r}: {failed[0].reason}. Check that "
-                "the weights belong to the model, and choose autocast float32 or another pooling."
+                f"the weights belong to the model, and choose {choice}."
             )
         if vectors:
             return left, {name: value[good].astype(np.float16) for name, value in vectors.items()}, failed
@@ -100,7 +102,7 @@ def embed_storable(
 def _vectors_or_reasons(
     backbone: BackboneGroup, batch: Sequence[Decoded]
 ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Return vectors by column and reasons of unstorable rows; no vectors if the backbone raised an error."""
+    """Return vectors by column and a reason for each unstorable row; no vectors if the backbone raised an error."""
     try:
         embedded = backbone.embed([decoded.image for decoded in batch])
     except NotFiniteError as error:
@@ -117,7 +119,7 @@ def _too_large(vectors: Mapping[str, np.ndarray]) -> dict[int, str]:
         largest = np.abs(value).max(axis=tuple(range(1, value.ndim)))
         # Not `largest > LARGEST`, which is false for NaN.
         for row in np.flatnonzero(~(largest <= LARGEST)).tolist():
-            reason = f"column {name!r} of its vector reaches {largest[row]:.0f}, but float16 ends at {LARGEST:.0f}"
+            reason = f"its vector in column {name!r} reaches {largest[row]:.0f}, but float16 ends at {LARGEST:.0f}"
             reasons.setdefault(row, reason)
     return reasons
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.extraction.reopening import drop_damaged
 from frostbench.embedcache.items import Item, Listing
 from frostbench.embedcache.storage.damage import reading
@@ -64,7 +65,7 @@ def plan(before: Layout, items: tuple[Item, ...], shard_rows: int) -> Layout:
 def _stored_layout(cache_dir: Path, stored: Mapping[str, Any], listing: Listing) -> Layout:
     path = cache_dir / "items.parquet"
     if not path.exists() and "shard_sizes" not in stored:
-        # The process was killed between its first two files.
+        # The process was killed between writing cache.json and items.parquet.
         write_items(cache_dir, listing.items)
     with reading(path):
         items = read_items(cache_dir, known=listing.items)
@@ -77,13 +78,17 @@ def _changes(before: Layout, stored: Mapping[str, Any], listing: Listing) -> lis
     changes = []
     if old != new:
         cases = {
-            "are new": sorted(new.keys() - old.keys()),
-            "are gone": sorted(old.keys() - new.keys()),
-            "have another path, label, group, split or time": [
+            ("is", "are", "new"): sorted(new.keys() - old.keys()),
+            ("is", "are", "gone"): sorted(old.keys() - new.keys()),
+            ("has", "have", "another path, label, group, split or time"): [
                 name for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
             ],
         }
-        changes += [f"{len(ids)} images {what} {ids[:3]}" for what, ids in cases.items() if ids]
+        changes += [
+            f"{things(len(ids), f'image {one}', f'images {many}')} {what} {ids[:3]}"
+            for (one, many, what), ids in cases.items()
+            if ids
+        ]
     was, now = stored.get("source", {}), listing.description
     for name in sorted(was.keys() | now.keys()):
         if was.get(name) != now.get(name):

@@ -32,7 +32,7 @@ def read_labels(labels: Any, class_names: Any = None) -> Labels:
     """Read the classes of rows from their labels, and from a class list if given.
 
     Without a list, the classes are the labels that occur: numbers in numeric order, text in natural order. A list
-    defines the order and the full set. Labels are its entries, or indices into it if they are integers and it is text.
+    defines the order and the full set. Labels are its entries, or indices into a list of text if they are integers.
 
     >>> labels = read_labels([7, 10, 9])
     >>> labels.class_names, labels.values.tolist()
@@ -41,18 +41,18 @@ def read_labels(labels: Any, class_names: Any = None) -> Labels:
     ['ash', 'elm']
 
     Args:
-        labels: text, integers, whole numbers or booleans as accepted by `read_cells`, [N].
+        labels: text, whole numbers or booleans as accepted by `read_cells`, [N].
         class_names: all classes in order, [C]; None uses the labels that occur.
 
     Raises:
-        ValueError: a label is missing or not in the list, or the list has a blank or repeated name.
+        ValueError: a label is missing or not in the list, or the list is empty or has a blank or repeated name.
     """
     cells = read_cells(labels, "labels")
     missing, first = first_missing(cells)
     if missing:
         raise ValueError(
-            f"each row must have a label, but {missing} of {len(cells)} are missing (NaN, None or blank), the first in "
-            f"row {first}. Label these rows, or drop them."
+            f"each row must have a label, but {missing} of {len(cells)} {'is' if missing == 1 else 'are'} missing "
+            f"(NaN, None or blank), the first in row {first}. Label such rows, or drop them."
         )
     if class_names is None:
         order = sorted(set(cells), key=lambda v: natural_key(v) if isinstance(v, str) else v)  # type: ignore[arg-type,return-value]
@@ -90,7 +90,7 @@ def class_notes(names: Sequence[str], class_names: Sequence[str]) -> list[str]:
         )
     if odd := [name for name in class_names if name in present and name in UNKNOWN_WORDS]:
         notes.append(
-            f"The class name {', '.join(map(repr, odd))} looks like a missing label. Drop these rows if their class is "
+            f"Some class names look like missing labels: {', '.join(map(repr, odd))}. Drop their rows if the class is "
             "unknown."
         )
     return notes
@@ -110,7 +110,7 @@ def _by_list(labels: Any, cells: list[Cell], listed: list[Cell]) -> Labels:
     unknown = [cell for cell in dict.fromkeys(cells) if cell not in listed or label_types != listed_types]
     if unknown:
         raise ValueError(
-            f"labels must be entries of class_names, but {unknown[:5]} are not among the {len(names)} of "
+            f"labels must be entries of class_names, but {unknown[:5]} are not among its {len(names)} entries "
             f"{listed[:5]}{' …' if len(names) > 5 else ''}. List every class, in the type of the labels."
         )
     return Labels([str(cell) for cell in cells], names, kept_type(labels, listed))

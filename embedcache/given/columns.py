@@ -19,8 +19,8 @@ KINDS: dict[type, str] = {str: "text", int: "integers", bool: "booleans"}
 def read_cells(column: Any, what: str) -> list[Cell]:
     """Read the N cells of a column as text, integers or booleans, all of one type, with None for missing cells.
 
-    Missing are None, NaN, pandas' NA and NaT, masked entries, and blank text. Floating-point numbers are accepted if
-    they are whole and below 2**53, because columns of integers with gaps are stored as such.
+    None, NaN, pandas' NA and NaT, masked entries and blank text are missing. Floating-point numbers are accepted if
+    they are whole and below 2**53, because columns of integers with missing cells are often stored as float.
 
     >>> read_cells([1.0, float("nan"), 3], "groups"), read_cells(["a", " ", None], "groups")
     ([1, None, 3], ['a', None, None])
@@ -30,7 +30,7 @@ def read_cells(column: Any, what: str) -> list[Cell]:
         what: plural noun for the values, for messages.
 
     Raises:
-        ValueError: not a column, an unsupported value, or text together with numbers, which would merge 1 and "1".
+        ValueError: `column` is not a column, has an unsupported value, or mixes types, which would merge 1 and "1".
     """
     values = _as_array(column, what)
     kind = values.dtype.kind

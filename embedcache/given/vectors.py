@@ -16,8 +16,8 @@ KINDS = ("float16", "float32", "float64")
 def read_vectors(x: Any, what: str = "vectors", *, tokens: bool = False) -> npt.NDArray[Any]:
     """Read vectors [N, D] as float16, float32 or float64 in native byte order.
 
-    Integers, booleans and extended precision become float64, bfloat16 becomes float32; nothing else is converted. Gaps
-    in a data frame and masked entries become NaN, which `check_finite` reports.
+    Integers, booleans and extended precision become float64; bfloat16 and float8 become float32. Missing cells of a
+    data frame and masked entries become NaN, which `check_finite` reports.
 
     >>> read_vectors([[1, 2], [3, 4]]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -28,7 +28,7 @@ def read_vectors(x: Any, what: str = "vectors", *, tokens: bool = False) -> npt.
         tokens: whether [N, T, D] is also allowed.
 
     Raises:
-        ValueError: not a matrix, no columns, or values other than real numbers.
+        ValueError: `x` is not a matrix, has no columns, or holds values other than real numbers.
     """
     array = _as_array(x, what)
     if array.dtype == object:
@@ -74,8 +74,9 @@ def check_finite(
     if count:
         bound = "" if np.isinf(largest) else f" and within ±{largest:.6g}"
         raise ValueError(
-            f"{what} must be finite{bound}, but {count} of {len(x)} rows are not, the first is row {name(first)}, "
-            f"which holds {value}. Fix the program that made them, or drop these rows."
+            f"{what} must be finite{bound}, but {count} of {len(x)} rows {'is' if count == 1 else 'are'} not; the "
+            f"first is row {name(first)}, which holds {value}. Fix the program that made the vectors, or drop "
+            "such rows."
         )
 
 
@@ -109,7 +110,7 @@ _NOT_IN_NUMPY = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _numbers(x: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64]:
-    """Convert Python numbers and gaps to float64, with NaN for the gaps."""
+    """Convert Python numbers to float64, and missing cells to NaN."""
     missing = np.asarray(pd.isna(x))
     odd = next((value for value in x[~missing].tolist() if not isinstance(value, int | float | np.number)), None)
     if odd is not None:

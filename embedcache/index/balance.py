@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.index.rows import Numbers
 from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.table import FeatureTable
 
 MANY_ABOVE = 100
 FEW_BELOW = 20
-"""Classes with more training rows than 100 are many-shot, with 1 to 19 few-shot (Kang et al., ICLR 2020)."""
+"""Classes with more than 100 training rows are many-shot, with 1 to 19 few-shot (Kang et al., ICLR 2020)."""
 ROLES = ("train", "select", "calibrate", "test")
 SHOWN = 8
 
@@ -46,9 +47,11 @@ def balance(table: FeatureTable, roles: np.ndarray | None = None, least: int = 5
         ValueError: the table is empty, or the number of roles differs from the number of rows.
     """
     if len(table.ids) == 0 or (roles is not None and roles.shape != table.ids.shape):
+        rows, given = things(len(table.ids), "row", "rows"), "no roles"
+        given = given if roles is None else things(len(roles), "role", "roles")
         raise ValueError(
-            f"Counting classes needs at least one row and one role per row, got {len(table.ids)} rows and "
-            f"{'no' if roles is None else len(roles)} roles. Embed images, or use the split of this table."
+            f"Counting classes needs at least one row and one role per row, got {rows} and {given}. Embed images, or "
+            "use the split of this table."
         )
     size = len(table.class_names)
     groups = merge_groups(table.groups, table.content)
@@ -77,23 +80,21 @@ def _shots(train: Numbers) -> np.ndarray:
 def _warnings(classes: pd.DataFrame, used: list[str], least: int, has_groups: bool) -> list[str]:
     present = classes[classes["rows"] > 0]
     notes = [
-        _note(classes[classes["rows"] == 0], "classes have no row, so they can be neither learned nor evaluated"),
-        _note(
-            present[present["rows"] < least], f"classes have fewer than {least} rows, so their metrics are mostly noise"
-        ),
+        _note(classes[classes["rows"] == 0], "no row, so {they} can be neither learned nor evaluated"),
+        _note(present[present["rows"] < least], f"fewer than {least} rows, so {{their}} metrics are mostly noise"),
     ]
     if has_groups:
         notes.append(
             _note(
                 present[(present["groups"] < least) & (present["rows"] >= least)],
-                f"classes have fewer than {least} groups, so their rows are not independent",
+                f"fewer than {least} groups, so {{their}} rows are not independent",
             )
         )
     single = present[(present["groups"] == 1) & (present["rows"] > 1)]
-    notes.append(_note(single, "classes have one group, which a split cannot divide"))
+    notes.append(_note(single, "one group, which a split cannot divide"))
     if "train" in used:
         unseen = present[present["train"] == 0]
-        notes.append(_note(unseen, "classes have no training row, so all their rows count as errors"))
+        notes.append(_note(unseen, "no training row, so all {their} rows count as errors"))
     for role in used:
         if role != "train":
             lost = (
@@ -101,7 +102,7 @@ def _warnings(classes: pd.DataFrame, used: list[str], least: int, has_groups: bo
                 if "train" in used
                 else present[present[role] == 0]
             )
-            notes.append(_note(lost, f"classes have no {role} row, so metrics of that role do not cover them"))
+            notes.append(_note(lost, f"no {role} row, so metrics of that role do not cover {{them}}"))
     return [note for note in notes if note]
 
 
@@ -109,4 +110,6 @@ def _note(lines: pd.DataFrame, what: str) -> str:
     if lines.empty:
         return ""
     names = ", ".join(lines["class"][:SHOWN]) + (" …" if len(lines) > SHOWN else "")
-    return f"{len(lines)} {what}: {names}."
+    one = len(lines) == 1
+    words = dict(zip(("they", "them", "their"), ("it", "it", "its") if one else ("they", "them", "their"), strict=True))
+    return f"{things(len(lines), 'class has', 'classes have')} {what.format(**words)}: {names}."

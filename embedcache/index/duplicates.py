@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.index.groups import NEAR, content_pairs, distinct, joined
 from frostbench.embedcache.index.pairs import MARGIN, Pairs
 from frostbench.embedcache.index.rows import Numbers, UnitRows, column_of
@@ -162,18 +163,20 @@ def _warnings(groups: pd.DataFrame, pairs: Pairs, zero: int, threshold: float) -
     if len(chains):
         number, size, widest = chains.sort_values("widest")[["group", "rows", "widest"]].to_numpy()[0].tolist()
         notes.append(
-            f"{len(chains)} groups are chains, whose ends are farther apart than twice the threshold's angle: group "
-            f"{number:.0f} with {size:.0f} rows spans down to cosine {widest:.3f}. "
-            "Inspect them, or raise the threshold."
+            f"{things(len(chains), 'group is a chain', 'groups are chains')}, with members farther apart than twice "
+            f"the threshold's angle; the widest is group {number:.0f} with {size:.0f} rows, down to cosine "
+            f"{widest:.3f}. Inspect such groups, or raise the threshold."
         )
     close = pairs.below + pairs.above
     if close > max(10, len(pairs.first) // 2):
         notes.append(
-            f"{pairs.above} pairs are less than {MARGIN} above the threshold {threshold}, and {pairs.below} less than "
-            "that below it, so a slightly different threshold gives other groups. Inspect some of them."
+            f"{things(pairs.above, 'pair is', 'pairs are')} less than {MARGIN} above the threshold {threshold}, and "
+            f"{pairs.below} less than {MARGIN} below it, so a slightly different threshold gives other groups. Inspect "
+            "some of these pairs."
         )
     if zero:
-        notes.append(f"{zero} rows have a zero vector, which only matches byte-identical copies.")
+        rows = things(zero, "row has", "rows have")
+        notes.append(f"{rows} a zero vector, for which only byte-identical copies are found.")
     if pairs.method != "exact":
         notes.append(f"The search was approximate: it finds {pairs.recall:.1%} of the nearest neighbours of a sample.")
     return notes

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.index.groups import NEAR, content_pairs, distinct
 from frostbench.embedcache.index.pairs import Pairs
 from frostbench.embedcache.index.rows import Numbers, Vectors, column_of
@@ -42,14 +43,15 @@ class Leaks:
     def warnings(self) -> tuple[str, ...]:
         """Sentences for the user."""
         notes = [
-            f"{copies} of {rows} {role} rows ({copies / rows:.1%}) have a duplicate in training, so metrics on them "
-            "are too optimistic. Set split.duplicates, or state groups."
+            f"{copies} of {rows} {role} rows ({copies / rows:.1%}) {'has' if copies == 1 else 'have'} a duplicate in "
+            f"training, so {role} metrics are too optimistic. Set split.duplicates, or state groups."
             for role, rows, copies in self._found()
             if copies
         ]
         if len(self.conflicts):
             notes.append(
-                f"{len(self.conflicts)} pairs of duplicates have different labels; at least one of each is wrong."
+                f"{things(len(self.conflicts), 'pair of duplicates has', 'pairs of duplicates have')} different "
+                "labels; at least one label of each is wrong."
             )
         if self.method != "exact":
             notes.append(f"The search was approximate: it finds {self.recall:.1%} of a sample's nearest neighbours.")
@@ -144,7 +146,7 @@ def _summary(roles: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _identical_conflicts(table: FeatureTable, first: Numbers, number: Numbers) -> pd.DataFrame:
-    """Return each row that is byte-identical to an earlier row with another label, with the first such row."""
+    """Pair each row with the first byte-identical row, and return the pairs with different labels."""
     rows = np.flatnonzero(table.labels != table.labels[first[number]])
     return _conflicts(table, first[number[rows]], rows, np.ones(len(rows), np.float32), "identical")
 

@@ -48,7 +48,7 @@ def make_map(
     least = 3 if method == "pca" else 15
     if vectors.shape[0] < least or vectors.shape[1] < 2:
         raise ValueError(
-            f"A map by {method} needs at least {least} rows of 2 dimensions, got {list(vectors.shape)}. Add images."
+            f"A map by {method} needs at least {least} rows and 2 dimensions, got {list(vectors.shape)}. Add images."
         )
     points = _pca(vectors) if method == "pca" else _umap(vectors, seed)
     labels = np.array(table.class_names, dtype=str)[table.labels]

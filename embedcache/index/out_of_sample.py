@@ -68,7 +68,7 @@ def _fit(scatter: Floats, cross: Floats, sums: Floats, counts: Floats) -> tuple[
 
 
 def _softmax_fitted(scores: Floats, labels: Numbers) -> Floats:
-    """Return the softmax of scores [N, C] at the temperature that minimises the NLL of the possible labels."""
+    """Return the softmax of scores [N, C] at the temperature that minimises the NLL of labels with finite scores."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 

@@ -42,7 +42,7 @@ class UnitRows:
             yield start, self.block(start, min(start + rows, self.shape[0]))
 
     def only(self, rows: Numbers) -> "UnitRows":
-        """Return the rows with these increasing numbers."""
+        """Return the rows with these numbers, which must be increasing."""
         if len(rows) == self.shape[0]:
             return self
         if isinstance(self.source, np.ndarray):
@@ -72,16 +72,19 @@ def column_of(table: FeatureTable, name: str | None = None) -> tuple[str, UnitRo
     """
     if len(table.ids) == 0:
         raise CacheError(
-            "At least one row is needed, but this table has none. If every image was quarantined, fix the reasons "
-            "given there and embed again."
+            "At least one row is needed, but this table has none. Repair the images that `frostbench cache bad` lists, "
+            "and embed again."
         )
     there = table.stored or table.columns
     plain = sorted(each for each in there if len(there[each].shape) == 2)
-    if not plain or (name is not None and name not in plain):
-        requested = "none was found" if name is None else f"got {name!r}"
+    if not plain:
         raise CacheError(
-            f"A column with one vector per image is needed: {requested}, but this table has {plain}. Choose one of "
-            "these, or embed with a pooling such as avg."
+            "A column with one vector per image is needed, but this table has none. Embed with a pooling such as avg."
+        )
+    if name is not None and name not in plain:
+        raise CacheError(
+            f"The column must be one of {plain}, which have one vector per image, got {name!r}. Choose one of these, "
+            "or embed with a pooling such as avg."
         )
     chosen = plain[0] if name is None else name
     return chosen, UnitRows(there[chosen])

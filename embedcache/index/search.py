@@ -58,7 +58,7 @@ def nearest(queries: UnitRows, base: UnitRows, k: int, *, own: Numbers | None = 
     """
     most = base.shape[0] - (own is not None)
     if not 1 <= k <= most:
-        raise ValueError(f"k must be between 1 and {most} for a table of {base.shape[0]} rows, got {k}.")
+        raise ValueError(f"k must be between 1 and {most} for a table of {base.shape[0]} rows, got {k}. Change k.")
     if not is_exact(queries.shape[0] * base.shape[0], method):
         index, recall = inverted_file(base)
         parts = [_within(index, x, k, _part(own, start, len(x))) for start, x in queries.blocks(QUERY_ROWS)]
@@ -75,7 +75,7 @@ def is_exact(pairs: int, method: Method) -> bool:
 def inverted_file(base: UnitRows) -> tuple[Any, float]:
     """Build a faiss inverted file index, tune the number of probed lists on a sample, and return both with the recall.
 
-    It takes 4 bytes per number of the base. k-means uses evenly spaced rows and a fixed seed.
+    The index takes 4 bytes per number in the base. k-means uses evenly spaced rows and a fixed seed.
     """
     import faiss
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.index.confident import confident_classes, normalised_margin, self_confidence
 from frostbench.embedcache.index.groups import NEAR, joined_groups, near_groups
 from frostbench.embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
@@ -22,8 +23,8 @@ class Suspects:
 
     Attributes:
         column: vector column that was used.
-        rows: one line per row: id, label, suggested (the most probable other class), self_confidence, margin, agreement
-            (see `suspects`), suspect (whether confident learning counts the row as another class).
+        rows: one line per row: id, label, suggested (the class that confident learning assigns to a suspect; else the
+            most probable other class), self_confidence, margin, agreement, suspect (see `suspects`).
         confusions: one line per pair of classes with suspects: label, suggested, rows; the most frequent first.
         unscored: number of rows that cannot be scored because their class is in no other fold.
         warnings: sentences for the user.
@@ -86,8 +87,8 @@ def _warnings(table: FeatureTable, unscored: Numbers) -> tuple[str, ...]:
     if not len(unscored):
         return ()
     return (
-        f"{len(unscored)} rows could not be scored, because all rows of their class are in one group: "
-        f"{_few(np.unique(table.labels[unscored]), table)}. Add images of other groups.",
+        f"{things(len(unscored), 'row', 'rows')} could not be scored, because all rows of the same class are in one "
+        f"fold: {_few(np.unique(table.labels[unscored]), table)}. Add images of other groups.",
     )
 
 
@@ -104,7 +105,7 @@ def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float 
     if folds < 2 or min(found, largest) < folds:
         raise CacheError(
             f"folds must be at least 2 and at most the number of groups and of rows in the largest class, got {folds} "
-            f"with {found} groups and {largest} rows. Lower folds, or add images."
+            f"with {things(found, 'group', 'groups')} and {things(largest, 'row', 'rows')}. Lower folds, or add images."
         )
     return cut(table.labels, groups, folds, seed, table.has_groups)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ENDING = r"\.[0-9]+-[0-9a-f]{8}\.tmp"
-"""Suffix of a partial file or folder, as a regular expression: the process and a random number."""
+"""Suffix of a partial file or folder, as a regular expression: the process id and a random number."""
 MARK = ".mark"
 """Suffix of the marker file of a partial folder."""
 _HALF = re.compile(rf"(?P<name>.+){ENDING}", re.DOTALL)
@@ -27,7 +27,7 @@ def beside(path: Path) -> Path:
 
 
 def is_half_written(name: str) -> bool:
-    """Whether the name is that of a partial file or folder."""
+    """Return whether the name is that of a partial file or folder."""
     return _HALF.fullmatch(name) is not None
 
 

@@ -16,7 +16,7 @@ class OutputError(ValueError):
 
 
 def is_refused(error: OSError) -> bool:
-    """Whether an error means that writing is not permitted, as on a read-only disk; a full disk does not count."""
+    """Return whether an error means that writing is not permitted, as on a read-only disk but not on a full one."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 

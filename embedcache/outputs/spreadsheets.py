@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from frostbench.embedcache.counting import things
+
 _FORMULA = re.compile("[=+@\t\r\n＝＋－＠-]")
 
 
 def as_cell(text: str) -> str:
-    """Prefix a text that a spreadsheet would evaluate with an apostrophe; numbers stay unchanged.
+    """Put an apostrophe before a text that a spreadsheet would evaluate; numbers stay unchanged.
 
     >>> as_cell("=HYPERLINK(A1)"), as_cell("-1.5"), as_cell("a=b"), as_cell("-a")
     ("'=HYPERLINK(A1)", '-1.5', 'a=b', "'-a")
@@ -45,10 +47,9 @@ def formula_note(frame: pd.DataFrame) -> str | None:
     changed = sum(as_cell(text) != text for text in (*map(str, frame.columns), *_cells(frame)))
     if not changed:
         return None
-    return (
-        f"{changed} texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe; .json "
-        "and .parquet files hold them unchanged."
-    )
+    one = "text that a spreadsheet would evaluate as a formula is"
+    texts = things(changed, one, "texts that a spreadsheet would evaluate as formulas are")
+    return f"{texts} written with a leading apostrophe, which .json and .parquet files do not have."
 
 
 def _text_columns(frame: pd.DataFrame) -> list[Hashable]:

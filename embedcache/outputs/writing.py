@@ -43,7 +43,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
-    """Create a partial folder that gets its name when the block ends without an error, and delete leftovers of it.
+    """Create a partial folder that gets its name when the block ends without an error, and delete earlier leftovers.
 
     Args:
         path: new or empty folder.
@@ -69,7 +69,7 @@ def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
         _rename(partial, path, what)
         sync(path.parent)
     finally:
-        # After success it is already renamed.
+        # After success the partial folder is already renamed.
         shutil.rmtree(partial, ignore_errors=True)
         if not partial.exists():
             with suppress(OSError):
@@ -78,7 +78,7 @@ def new_folder(path: Path, what: str = "an export") -> Iterator[Path]:
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Whether a path is an empty folder and not a link."""
+    """Return whether a path is an empty folder and not a link."""
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
@@ -89,7 +89,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file atomically, without changing line ends."""
+    """Write a UTF-8 file atomically, without changing line endings."""
     write_bytes(path, text.encode("utf-8", "replace"))
 
 

@@ -31,9 +31,12 @@ class _Columns:
     label: str
     names: list[str] | None
 
+    def __str__(self) -> str:
+        return f"columns {self.image!r} and {self.label!r} and classes {self.names}"
+
 
 def holds_encoded_images(path: Path) -> bool:
-    """Return whether a Parquet file has an image column and no column path (which would make it a manifest).
+    """Return whether a Parquet file has an image column and no column `path` (which would make it a manifest).
 
     An unreadable file gives False.
     """
@@ -60,13 +63,13 @@ def list_parquet(
     """List the images in a Parquet file, or in all Parquet files of a folder.
 
     The image column is binary, or a struct with a field `bytes`. Labels are text, integers, or ClassLabel numbers,
-    which are replaced by their names. Columns group, split and time are used as in a manifest; a file called
-    `train-00000-of-00004.parquet` states the split of its rows by its name. Ids are file name and row.
+    which are replaced by their names. Columns group, split and time are used as in a manifest; the name of a file such
+    as `train-00000-of-00004.parquet` states the split of its rows. An id consists of file name and row.
 
     Args:
         source: a .parquet file or a folder of them.
         image_column: image column, if several qualify.
-        label_column: label column.
+        label_column: label column, if several or none qualify.
         group_regex: regex that extracts groups from ids.
         time_regex: regex that extracts times from ids.
 

@@ -1,14 +1,14 @@
-"""Image folders: the first level names the class, or the split, and then the second level names the class."""
+"""Image folders: the first level names the classes, or it names the splits and the second level names the classes."""
 
 import os
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from frostbench.embedcache.counting import counted, things
 from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
 from frostbench.embedcache.sources.walking import (
     LeftOut,
-    counted,
     entries,
     file_key,
     followed,
@@ -28,7 +28,7 @@ class _Found:
     flat: list[str] = field(default_factory=list)
     """Images beside the class folders."""
     beside: list[str] = field(default_factory=list)
-    """Folders without images beside the split folders."""
+    """Folders that hold no images and are beside the split folders."""
     empty: list[str] = field(default_factory=list)
     names: dict[str, None] = field(default_factory=dict)
     """Class names, each once (an ordered set)."""
@@ -56,7 +56,7 @@ class _Found:
             self.items += found
 
     def _folders(self, folder: Path) -> list[tuple[str, Path]]:
-        """Return the class folders, and record everything beside them."""
+        """Return the subfolders with their names, and record the files beside them."""
         classes = []
         for entry in entries(folder, self.root, self.left):
             if followed(entry).is_dir():
@@ -82,8 +82,8 @@ class _Found:
             warnings.append(
                 counted(
                     self.beside,
-                    "folder without images beside the split folders was skipped",
-                    "folders without images beside the split folders were skipped",
+                    "folder beside the split folders holds no images and was skipped",
+                    "folders beside the split folders hold no images and were skipped",
                 )
             )
         if self.empty:
@@ -101,7 +101,7 @@ class _Found:
             )
         odd = [name for name in self.names if role_called(name)]
         if odd:
-            warnings.append(f"The class {', '.join(odd)} has the name of a split. Is it really a class?")
+            warnings.append(f"Some classes have the name of a split: {', '.join(odd)}. Check that they are classes.")
         return warnings
 
 
@@ -149,7 +149,7 @@ def _parts(root: Path) -> list[str]:
     if full and len({role_called(name) for name in parts}) > 1:
         raise ValueError(
             f"Split folders must not be mixed with class folders, but in {root} {', '.join(parts)} are beside "
-            f"{', '.join(full[:3])} with images. Move the others away, or use a manifest with path, label and split."
+            f"{', '.join(full[:3])}. Move the class folders away, or use a manifest with path, label and split."
         )
     return [] if full else parts
 
@@ -163,12 +163,12 @@ def _check_classes(found: _Found, parts: list[str]) -> None:
     if parts and not found.names:
         raise ValueError(
             f"The folders inside {', '.join(parts)} of {found.root} must name the classes, but there are none "
-            f"({len(found.flat)} images are directly in these split folders). Sort the images into class folders, or "
-            "use a manifest with the columns path, label and split."
+            f"({things(len(found.flat), 'image is', 'images are')} directly in these split folders). Sort the images "
+            "into class folders, or use a manifest with the columns path, label and split."
         )
     if not found.names:
         raise ValueError(
             f"The folders directly below {found.root} must name the classes, but there are none "
-            f"({len(found.flat)} images are directly in it). Sort them into class folders, or use a manifest with the "
-            "columns path and label."
+            f"({things(len(found.flat), 'image is', 'images are')} directly in it). Sort the images into class "
+            "folders, or use a manifest with the columns path and label."
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.items import Item, Listing, escape_name, make_listing
 from frostbench.embedcache.sources.image_columns import as_labels, choose_column, holds_images
 from frostbench.embedcache.sources.manifests import other_columns, read_extras
@@ -30,20 +31,20 @@ def list_dataset(
     group_regex: str | None = None,
     time_regex: str | None = None,
 ) -> Listing:
-    """List a dataset from disk; the parts of a DatasetDict are splits. Needs the package datasets.
+    """List a dataset saved to disk; the parts of a DatasetDict are splits. Needs the package `datasets`.
 
     Columns group, split and time are used as in a manifest. Images are not copied: an item refers to a row of an Arrow
-    file, or to the file named by this row. Ids are split, Arrow file and row.
+    file, or to the file named by this row. An id consists of split, Arrow file and row.
 
     Args:
         folder: folder written by `save_to_disk`.
         image_column: image column, if there are several.
-        label_column: label column, if there are several ClassLabels or none.
+        label_column: label column, if there is not exactly one ClassLabel column.
         group_regex: regex that extracts groups from ids.
         time_regex: regex that extracts times from ids.
 
     Raises:
-        ModuleNotFoundError: the package datasets is not installed.
+        ModuleNotFoundError: the package `datasets` is not installed.
         ValueError: there is no such dataset, it lacks a column, rows were selected without `flatten_indices`, or a row
             has no label.
     """
@@ -62,7 +63,7 @@ def list_dataset(
 
 
 def _load(folder: Path) -> Mapping[str, Any]:
-    """Load the datasets by split; the name is "" without splits."""
+    """Load the datasets by split; a dataset without splits has the key ""."""
     try:
         from datasets import DatasetDict, load_from_disk
     except ImportError as error:
@@ -96,8 +97,8 @@ def _items(split: str, dataset: Any, image: str, label: str, names: list[str] | 
     tables = {file: open_stream(file) for file in files}
     if sum(table.num_rows for table in tables.values()) != len(dataset):
         raise ValueError(
-            f"A saved dataset must contain exactly its rows in order, but {[str(file) for file in files]} do not "
-            f"contain its {len(dataset)} rows. Call flatten_indices() and save it again."
+            f"The Arrow files of a saved dataset must hold exactly its rows, but {[str(file) for file in files]} do "
+            f"not hold {things(len(dataset), 'row', 'rows')}. Call flatten_indices() and save it again."
         )
     items, notes = list[Item](), list[str]()
     for file, table in tables.items():

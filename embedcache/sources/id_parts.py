@@ -34,8 +34,8 @@ def parts_of(ids: Sequence[str], regex: str, what: str) -> list[str]:
     missing = [one for one, part in zip(ids, found, strict=True) if part is None]
     if missing:
         raise ValueError(
-            f"The {what} regex must match every image, but '{regex}' does not match {len(missing)} of {len(ids)} "
-            f"paths, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
+            f"The {what} regex must match every id, but '{regex}' does not match {len(missing)} of {len(ids)} "
+            f"ids, for example {', '.join(map(repr, missing[:3]))}. Widen the regex."
         )
     return [part for part in found if part is not None]
 

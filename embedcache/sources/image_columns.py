@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from frostbench.embedcache.cells import as_texts
+from frostbench.embedcache.counting import things
 
 LABEL_NAMES = ("label", "labels")
 
@@ -37,10 +38,10 @@ def choose_column(what: str, requested: str | None, there: Sequence[str], fittin
     if requested is not None:
         return requested
     if len(fitting) != 1:
-        found = f"{list(fitting)} are" if fitting else f"none of {list(there)} is"
+        found = f"{list(fitting)} all do" if fitting else f"none of {list(there)} does"
         raise ValueError(
-            f"Exactly one column must contain the {what}s, but {found} in {source}. Name it with --{what}-column "
-            f"({what}_column in Python)."
+            f"Exactly one column of {source} must qualify as the {what} column, but {found}. Name one with "
+            f"--{what}-column ({what}_column in Python)."
         )
     return fitting[0]
 
@@ -70,7 +71,7 @@ def class_names_in(features: Mapping[str, Any], column: str) -> list[str] | None
 
 
 def label_columns(there: Sequence[str], features: Mapping[str, Any]) -> list[str]:
-    """Return the ClassLabel columns, or else the columns called label."""
+    """Return the ClassLabel columns, or else the columns called label or labels."""
     typed = [name for name in there if class_names_in(features, name) is not None]
     return typed or [name for name in there if name in LABEL_NAMES]
 
@@ -91,10 +92,11 @@ def as_labels(values: Sequence[Any], names: Sequence[str] | None, where: str) ->
     found = as_texts(values, "label", where) if names is None else [_class(value, names) for value in values]
     lacking = [row for row, label in enumerate(found) if not label]
     if lacking:
-        kind = "text or integer" if names is None else f"of the {len(names)} classes"
+        rows = things(len(lacking), f"row of {where} has", f"rows of {where} have")
+        kind = "text or integer" if names is None else f"one of {len(names)} classes"
         raise ValueError(
-            f"Every image must have a label ({kind}), but {len(lacking)} rows of {where} have none; the first is row "
-            f"{lacking[0]} with {values[lacking[0]]!r}. Remove them; datasets often hide the labels of test rows."
+            f"Every image must have a label ({kind}), but {rows} none; the first is row {lacking[0]} with "
+            f"{values[lacking[0]]!r}. Remove such rows; datasets often hide the labels of test rows."
         )
     return [label for label in found if label]
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from frostbench.embedcache.cells import column_texts, known_cells
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.items import Item, Listing, escape_name, make_listing, misspelt_headers
 from frostbench.embedcache.sources.text_tables import TextTable, read_text_table
 from frostbench.embedcache.sources.times import as_time
@@ -88,7 +89,7 @@ def other_columns(names: Sequence[str], used: Collection[str], source: Path) -> 
     """Return which of group, split and time a table of images has, and a note about unknown columns.
 
     Raises:
-        ValueError: a header differs from one of them only by case or spaces.
+        ValueError: a header differs from one of these three only by case or spaces.
     """
     rest = [name for name in names if name not in used]
     check_headers(rest, EXTRAS, source)
@@ -108,9 +109,10 @@ def _required(table: pa.Table, name: str, manifest: Path) -> list[str]:
     cells = column_texts(table[name], name, str(manifest))
     empty = [row for row, cell in enumerate(cells) if cell is None]
     if empty:
+        rows = things(len(empty), f"row of {manifest} has", f"rows of {manifest} have")
         raise ValueError(
-            f"Every row of a manifest must have a {name}, but {len(empty)} rows of {manifest} have none; the first is "
-            f"row {empty[0]} (counted from 0 after the header). Fill in the missing values, or remove these rows."
+            f"Every row of a manifest must have a {name}, but {rows} none; the first is row {empty[0]} (counted from 0 "
+            "after the header). Fill in the missing values, or remove such rows."
         )
     return [cell for cell in cells if cell is not None]
 
@@ -125,9 +127,10 @@ def read_times(cells: Sequence[str | None], manifest: Path) -> list[str | None]:
     wrong = [row for row, (cell, time) in enumerate(zip(cells, times, strict=True)) if cell and time is None]
     if wrong:
         raise ValueError(
-            f"Times in a manifest must be ISO 8601, 2024-01-31 or 2024-01-31T10:20:30, but row {wrong[0]} of "
-            f"{manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}; {len(wrong)} rows are invalid. "
-            "Correct them, or rename the column if it contains something else."
+            f"Times in a manifest must be ISO 8601, such as 2024-01-31 or 2024-01-31T10:20:30, but row {wrong[0]} of "
+            f"{manifest} (counted from 0 after the header) has {cells[wrong[0]]!r}; "
+            f"{things(len(wrong), 'row is', 'rows are')} invalid. Correct such rows, or rename the column if it "
+            "contains something else."
         )
     return times
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from frostbench.embedcache.decode import DecodeError
 
 KEPT = 6
-"""Number of row groups in memory; decoding threads that follow the listing use two or three at a time."""
+"""Number of row groups and of lists of their first rows in memory; decoding threads use two or three groups at once."""
 
 
 def is_arrow(path: Path) -> bool:

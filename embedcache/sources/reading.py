@@ -9,10 +9,10 @@ def read_item(item: Item) -> bytes:
     """Read the encoded image of an item; thread-safe.
 
     Raises:
-        DecodeError: its file is missing or unreadable, lacks its row, or the row is empty.
+        DecodeError: its file is not stated, missing or unreadable, lacks its row, or the row is empty.
     """
     if item.path is None:
-        raise DecodeError("no file is stated for it")
+        raise DecodeError("no file is stated for this image")
     if item.member is None or item.column is None:
         return read_image_file(item.path)
     return read_member(item.path, item.column, item.member)

@@ -37,8 +37,7 @@ def list_source(
     """
     if not source.exists():
         raise ValueError(
-            f"A source is a folder of class folders or a .csv or .parquet manifest, but {source} does not exist. "
-            "Check the path."
+            f"A source must be a folder, or a .csv or .parquet file, but {source} does not exist. Check the path."
         )
     kind = kind_of(source)
     given = {"root": root, "image_column": image_column, "label_column": label_column}
@@ -77,10 +76,10 @@ def _check_options(source: Path, kind: str, given: set[str]) -> None:
     columned = {"image_column", "label_column"} if kind in ("Parquet with images", "Hugging Face dataset") else set()
     unfit = sorted(given - ({"root"} if kind == "manifest" else columned))
     if "root" in unfit:
-        raise ValueError(f"root applies only to manifests, but {source} is a {kind}. Leave it out.")
+        raise ValueError(f"`root` applies only to manifests, but {source} is of the kind {kind!r}. Leave it out.")
     if unfit:
         names, leave = ("name columns", "them") if unfit[1:] else ("names a column", "it")
         raise ValueError(
             f"{' and '.join(unfit)} {names} of Parquet files with images and of Hugging Face datasets, but {source} is "
-            f"a {kind}. Leave {leave} out; the columns of a manifest are called path and label."
+            f"of the kind {kind!r}. Leave {leave} out; the columns of a manifest must be called path and label."
         )

@@ -13,7 +13,7 @@ from frostbench.embedcache.plain_text import read_text
 
 @dataclass(frozen=True)
 class TextTable:
-    """Content of a file.
+    """Rows and column names of a file.
 
     Attributes:
         rows: the requested columns that exist, possibly with others.
@@ -36,7 +36,7 @@ def read_text_table(path: Path, columns: Sequence[str], what: str, header: str) 
         header: the columns it needs, in words.
 
     Raises:
-        ValueError: there is no such file, it has another suffix, cannot be read, or has one of the columns twice.
+        ValueError: there is no such file, it is neither .csv nor .parquet, cannot be read, or has a column twice.
     """
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):

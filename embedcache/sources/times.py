@@ -40,6 +40,7 @@ def check_alike(times: Sequence[str]) -> None:
     if aware and len(aware) < len(times):
         naive = next(time for time in times if not time.endswith("+00:00"))
         raise ValueError(
-            f"Either all times must have a UTC offset or none, but {len(aware)} of {len(times)} have one and "
-            f"{naive} has none. Write all times in the same form, for example with a final Z."
+            f"Either all times must have a UTC offset or none, but {len(aware)} of {len(times)} "
+            f"{'has' if len(aware) == 1 else 'have'} one and {naive} has none. Write all times in the same form, for "
+            "example with a final Z."
         )

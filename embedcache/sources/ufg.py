@@ -15,12 +15,12 @@ from frostbench.embedcache.plain_text import read_text
 from frostbench.embedcache.sources.text_tables import read_text_table
 
 PARTS = {"train": "train", "train_val": "train", "test": "test"}
-"""List names without suffix, and the split of their rows."""
+"""Split of the rows of a list, by the name of the list without suffix."""
 CSV_COLUMNS = {"class_id", "dir"}
 
 
 def is_ufg(folder: Path) -> bool:
-    """Return whether a folder has a layout of the benchmark: lists in `anno`, its own or its stages', or CSV lists."""
+    """Return whether a folder has a layout of the benchmark: CSV lists, or lists in its or a subfolder's `anno`."""
     return bool(_anno_folders(folder)) or _csv_lists(folder).keys() >= {"train", "test"}
 
 
@@ -29,7 +29,7 @@ def list_ufg(folder: Path, *, group_regex: str | None = None, time_regex: str | 
 
     Two layouts are supported. The distributed one: `images/` beside `anno/train.txt` and `anno/test.txt`, where each
     line has an image below `images/`, a space, and the class number; SoyAgeing has one such folder per stage (R1, R3,
-    …), whose name begins the ids. And CSV: `train.csv` (or `train_val.csv`) and `test.csv` with the columns class_id
+    …), whose name begins the ids. The other: `train.csv` (or `train_val.csv`) and `test.csv` with the columns class_id
     and dir, the image's path relative to the folder or to its `images/`. Class names are the numbers as written.
 
     Args:
@@ -38,7 +38,7 @@ def list_ufg(folder: Path, *, group_regex: str | None = None, time_regex: str | 
         time_regex: regex that extracts times from ids.
 
     Raises:
-        ValueError: a list is invalid or not text, an image is in both parts, or none of the first files exists.
+        ValueError: a list is invalid or not text, an image is listed twice, or none of the first 1000 files exists.
     """
     annotated = _anno_folders(folder)
     if annotated:
@@ -110,7 +110,7 @@ def _from_csv(folder: Path, file: Path, split: str) -> Iterator[Item]:
         if name is None or label is None:
             raise ValueError(
                 f"Each row of a list must have a class_id and a dir, but row {row} of {file} (counted from 0 after the "
-                "header) does not. Fill it in or remove it."
+                "header) does not. Complete or remove this row."
             )
         item = Item(escape_name(name), root / name, label, split=split)
         below = root / "images" / name

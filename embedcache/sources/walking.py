@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from frostbench.embedcache.counting import counted, things
 from frostbench.embedcache.items import IMAGE_SUFFIXES, escape_name
 
 FileKey = tuple[int, int]
@@ -152,20 +153,6 @@ def file_key(path: Path) -> FileKey:
     """Return a key that identifies a folder however it is reached."""
     status = path.stat()
     return status.st_dev, status.st_ino
-
-
-def counted(names: list[str], one: str, many: str) -> str:
-    """Return a sentence with the number of names and the first three.
-
-    >>> counted(["a"], "link was skipped", "links were skipped")
-    '1 link was skipped: a.'
-    """
-    return f"{things(len(names), one, many)}: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}."
-
-
-def things(number: int, one: str, many: str) -> str:
-    """Return a number with the singular or plural words."""
-    return f"{number} {one if number == 1 else many}"
 
 
 def _suffix(name: str) -> str:

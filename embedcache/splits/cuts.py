@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.splits.folds import advice, cut
 from frostbench.embedcache.storage.files import CacheError
 
@@ -34,7 +35,7 @@ def cut_roles(
     seed: int,
     stated: bool,
 ) -> tuple[np.ndarray, set[int]]:
-    """Take the share of each role that has no rows yet from the training rows.
+    """Assign training rows to each role that has no rows yet, by its share.
 
     Args:
         labels: int [N].
@@ -45,7 +46,7 @@ def cut_roles(
         stated: whether groups were given; otherwise only duplicates share a group, and distinct images are divided.
 
     Returns:
-        The roles, and the classes with fewer rows than folds.
+        The roles, and the classes with fewer rows than folds, of which a share takes one in about 1 / share.
 
     Raises:
         CacheError: there are too few groups for a share.
@@ -78,15 +79,15 @@ def _impossible(folds: int, labels: np.ndarray, groups: np.ndarray) -> str:
     if folds >= 2 and found >= folds and largest >= folds:
         return ""
     return (
-        f"needs {max(folds, 2)} groups and a class with as many rows, but {found} groups are left and the largest "
-        f"class has {largest}."
+        f"needs {max(folds, 2)} groups and a class with as many rows, but "
+        f"{things(found, 'group is', 'groups are')} left and the largest class has {largest}."
     )
 
 
 def keep_classes_in_train(
     labels: np.ndarray, groups: np.ndarray, roles: np.ndarray, movable: Sequence[str]
 ) -> tuple[np.ndarray, list[int]]:
-    """Return one group of each class without training rows to training, from the role where it costs least.
+    """Move one group of each class without training rows to training: from calibration, else validation, else test.
 
     Args:
         labels: int [N].
@@ -95,7 +96,7 @@ def keep_classes_in_train(
         movable: roles that may give a group back.
 
     Returns:
-        The roles, and the classes that got training rows back.
+        The roles, and the classes that got training rows.
     """
     roles = roles.copy()
     forced = []

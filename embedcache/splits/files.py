@@ -31,7 +31,7 @@ class SplitReport(BaseModel):
     forced: tuple[str, ...]
     """Classes of which one group was returned to training, because all their groups had been held out."""
     small: tuple[str, ...]
-    """Classes with too few rows to have one in every fold."""
+    """Classes with too few rows or groups to have one in every fold."""
     warnings: tuple[str, ...]
     """Sentences for the user."""
 
@@ -78,7 +78,7 @@ def read_split(
         made_with = SplitSpec.model_validate(facts["spec"]).identity() if settings is not None else None
     if made_with != settings:
         raise CacheError(
-            f"A split must have the settings in its name, but {path} has others. Was it copied? {remedy(path)}"
+            f"A split file must have the settings that its name identifies, but {path} has others. {remedy(path)}"
         )
     if hash_roles(ids, roles, folds) != stated or not sealed:
         raise CacheError(f"A split must not be changed, but {path} was. {remedy(path)}")

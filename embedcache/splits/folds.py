@@ -4,11 +4,12 @@ import warnings
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.storage.files import CacheError
 
 MOST_ADVISED = 5
-"""Recommended number of folds."""
+"""Maximum number of folds in advice."""
 MOST_FOLDS = 1000
 """Maximum number of folds; every fold costs one fit."""
 
@@ -17,8 +18,8 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
     """Assign each row to a fold in each repeat.
 
     Repeat r uses scikit-learn's StratifiedGroupKFold with seed + 1 + r; tables without given groups use StratifiedKFold
-    over their distinct images. If all groups of a class fall into one fold, one of them is moved, so that every
-    training part contains the class. A class with a single group is unknown while it is held out.
+    over their distinct images. If all groups of a class fall into one fold, one of them is moved if possible, so that
+    every training part contains the class. A class with a single group cannot be learned while it is held out.
 
     Args:
         labels: int [N] of the rows outside the test set.
@@ -38,7 +39,8 @@ def make_folds(labels: np.ndarray, groups: np.ndarray, spec: SplitSpec, stated: 
     if min(found, largest) < spec.folds:
         raise CacheError(
             f"{spec.folds} folds need {spec.folds} groups and a class with as many rows outside the test set, but "
-            f"{found} groups are left and the largest class has {largest}. {advice(labels, groups, spec.seed, stated)}"
+            f"{things(found, 'group is', 'groups are')} left and the largest class has {largest}. "
+            f"{advice(labels, groups, spec.seed, stated)}"
         )
     folds = _repeated(labels, groups, spec, stated)
     fewest = min(len(np.unique(each)) for each in folds)
@@ -87,7 +89,7 @@ def cut(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int, stated: b
     """Assign rows to folds [N], without dividing groups and evenly within each class.
 
     StratifiedGroupKFold loops in Python over a table of groups × classes, which is too slow for a million images
-    without groups. Those are divided as single images by StratifiedKFold, with the same shares.
+    without groups. Distinct images without groups are therefore divided by StratifiedKFold, with the same shares.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
@@ -118,7 +120,7 @@ def small_classes(labels: np.ndarray, groups: np.ndarray, folds: int) -> list[in
 
 
 def unlearnt(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> list[int]:
-    """Return the classes with several groups that are all in one fold, so its training part lacks the class."""
+    """Return the classes with several groups that are all in one fold, so that its training part lacks the class."""
     there, where = np.unique(np.stack([labels, folds]), axis=1)[0], np.unique(np.stack([labels, groups]), axis=1)[0]
     of_folds, of_groups = (np.bincount(each, minlength=labels.max(initial=0) + 1) for each in (there, where))
     return np.flatnonzero((of_folds == 1) & (of_groups > 1)).tolist()
@@ -135,7 +137,7 @@ def _one_group_each(groups: np.ndarray) -> np.ndarray:
     if not 2 <= count <= MOST_FOLDS:
         raise CacheError(
             f"leave_one_group_out needs 2 to {MOST_FOLDS} groups outside the test set, got {count}. "
-            "State coarser groups, or set folds instead."
+            "State other groups, or set folds instead."
         )
     return np.asarray(found, dtype=np.int64)
 
@@ -158,6 +160,6 @@ def _spread(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> np.nda
 
 
 def _badness(labels: np.ndarray, groups: np.ndarray, folds: np.ndarray) -> tuple[int, int]:
-    """Return the number of classes unknown to some fold, then the imbalance of the folds."""
+    """Return the number of classes that some training part lacks, and the sum of squared fold sizes."""
     sizes = np.bincount(folds)
     return len(unlearnt(labels, groups, folds)), int((sizes**2).sum())

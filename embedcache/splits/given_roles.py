@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from frostbench.embedcache.cells import column_texts
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.sources.text_tables import read_text_table
 from frostbench.embedcache.splits.role_names import ROLE_OF, role_called
 from frostbench.embedcache.splits.spec import SplitSpec
@@ -31,10 +32,10 @@ def start_roles(table: FeatureTable, spec: SplitSpec) -> np.ndarray:
 def _of_column(table: FeatureTable) -> np.ndarray:
     if table.split is None:
         raise CacheError(
-            "source=given needs a split column in the manifest, but this cache was made without one. "
-            "Use source=grouped_stratified, or embed from a manifest with that column."
+            "source=given needs splits stated by the image source, but this cache was made without any. "
+            "Use source=grouped_stratified, or embed from a manifest with a split column."
         )
-    return _as_roles(table.split.tolist(), "A given split", "Correct the split column of the manifest.")
+    return _as_roles(table.split.tolist(), "A given split", "Correct the splits in the image source.")
 
 
 def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
@@ -45,7 +46,8 @@ def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
     role_of = dict(zip(named, roles.tolist(), strict=True))
     unknown = sorted(role_of.keys() - set(ids.tolist()))
     if unknown or len(role_of) < len(named):
-        problem = f"{len(unknown)} ids are not in it, such as {unknown[0]!r}" if unknown else "an id occurs twice"
+        strange = f"{things(len(unknown), 'id is', 'ids are')} not in the table, such as"
+        problem = f"{strange} {unknown[0]!r}" if unknown else "an id occurs twice"
         raise CacheError(
             f"A role file must list each row of the table once, but in {path} {problem}. The ids of the table look "
             f"like {ids[0]!r}. Correct the file; quarantined images have no row."
@@ -53,8 +55,9 @@ def _listed(ids: np.ndarray, spec: SplitSpec) -> np.ndarray:
     unlisted = [one for one in ids.tolist() if one not in role_of]
     if unlisted and spec.unlisted == "none":
         raise CacheError(
-            f"A role file must list every row of the table, but {len(unlisted)} of {len(ids)} rows are not in "
-            f"{path}, such as {unlisted[0]!r}. Add them, or set `unlisted` to their role."
+            f"A role file must list every row of the table, but {len(unlisted)} of {len(ids)} rows "
+            f"{'is' if len(unlisted) == 1 else 'are'} not in {path}, such as {unlisted[0]!r}. Add such rows, or set "
+            "`unlisted` to their role."
         )
     return np.array([role_of.get(one, spec.unlisted) for one in ids.tolist()], dtype="<U9")
 
@@ -80,11 +83,12 @@ def read_roles(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _as_roles(given: Sequence[str], what: str, remedy: str, trains: bool = False) -> np.ndarray:
-    """Turn given names into roles [N]; at least one row must train, unless unlisted rows do."""
+    """Turn given names into roles [N]; at least one role must be train, unless unlisted rows train."""
     roles = [role_called(name) for name in given]
     unknown = sorted({name for name, role in zip(given, roles, strict=True) if role is None})
     if unknown or not (trains or "train" in roles):
+        problem = f"got {unknown[:5]}" if unknown else "no row has the role train"
         raise CacheError(
-            f"{what} must give each row one of {sorted(ROLE_OF)}, and some train, got {unknown[:5]}. {remedy}"
+            f"{what} must give each row one of {sorted(ROLE_OF)}, and at least one row train, but {problem}. {remedy}"
         )
     return np.array(roles, dtype="<U9")

@@ -174,7 +174,7 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, st
         store: folder of a run store, whose folder `splits` stores the splits of caches that are not writable.
 
     Raises:
-        CacheError: see `make_split`; or the stored file was changed, or the folder of splits is a link.
+        CacheError: as in `make_split`; or the stored file was changed, or the folder of splits is a link.
     """
     path = split_path(cache_dir, table, spec)
     places = [path] if store is None else [path, store / "splits" / path.name]

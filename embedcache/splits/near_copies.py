@@ -4,19 +4,20 @@ from pathlib import Path
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.table import FeatureTable, read_state, read_table
 
 
 def with_near_copies(groups: np.ndarray, near: np.ndarray, threshold: float) -> tuple[np.ndarray, str]:
-    """Merge groups [N] that share near-duplicates [N]; also return a sentence with their number."""
+    """Merge groups [N] that share a group of near-duplicates [N], and return a note about the near-duplicates."""
     from frostbench.embedcache.index.groups import joined_groups
 
     counts = np.unique(near, return_counts=True)[1]
     several = counts[counts > 1]
     note = (
-        f"Images with a cosine of at least {threshold:g} stay together: {len(several)} groups of near-duplicates with "
-        f"{several.sum()} rows."
+        f"Images with a cosine of at least {threshold:g} stay together: "
+        f"{things(len(several), 'group', 'groups')} of near-duplicates with {several.sum()} rows."
     )
     return joined_groups(groups, near), note
 
@@ -47,5 +48,5 @@ def near_in_cache(cache_dir: Path, table: FeatureTable, threshold: float) -> np.
 
     whole = read_table(cache_dir, [near_column(cache_dir)[0]], stored=True)
     if whole.ids.tolist() != table.ids.tolist():
-        raise CacheError(f"A split must cover all rows of its cache, but {cache_dir} has others. Read the table again.")
+        raise CacheError(f"A split must have the rows of its cache, but {cache_dir} has others. Read the table again.")
     return near_groups(whole, threshold)

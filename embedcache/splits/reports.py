@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.splits.files import SplitReport
 from frostbench.embedcache.splits.folds import make_folds, single_groups, small_classes, unlearnt
 from frostbench.embedcache.splits.role_names import ROLES
@@ -9,7 +10,7 @@ from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.table import FeatureTable
 
 SPLITS = {"given": "The given split", "time": "The split by time", "grouped_stratified": "The split from the file"}
-"""Names of splits that may leave classes without training rows."""
+"""Names, by source, of the splits that notes refer to."""
 
 
 def split_report(
@@ -32,9 +33,11 @@ def split_report(
     per_group = np.unique(np.stack([groups, np.unique(roles, return_inverse=True)[1]]), axis=1).shape[1]
     straddling = per_group - len(np.unique(groups))
     if straddling:
-        notes.append(f"{SPLITS[spec.source]} divides {straddling} groups or identical images between roles.")
+        sets = things(straddling, "group or set", "groups or sets")
+        notes.append(f"{SPLITS[spec.source]} divides {sets} of identical images between roles.")
     if missing["train"]:
-        notes.append(f"{SPLITS[spec.source]} leaves {len(missing['train'])} classes without a training row.")
+        lost = things(len(missing["train"]), "class", "classes")
+        notes.append(f"{SPLITS[spec.source]} leaves {lost} without a training row.")
     return SplitReport(
         counts={role: int((roles == role).sum()) for role in ROLES},
         groups={role: len(np.unique(groups[roles == role])) for role in ROLES},
@@ -60,8 +63,8 @@ def cross_validate_rows(
     single = names[single_groups(own, units)].tolist()
     if single:
         notes.append(
-            f"{len(single)} classes have one group, so they cannot be learned while it is held out, and its rows count "
-            f"as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
+            f"{things(len(single), 'class has', 'classes have')} one group and cannot be learned while it is held out, "
+            f"so its rows count as errors: {', '.join(single[:10])}{' …' if len(single) > 10 else '.'}"
         )
     apart = sorted({label for each in found for label in unlearnt(own, units, each)})
     if apart:

@@ -53,7 +53,7 @@ class SplitSpec(BaseModel):
     folds: int = Field(0, ge=0, le=50, title="Cross-validation: folds")
     """Number of cross-validation folds, which replace validation and calibration rows; 0 and 1 disable it."""
     repeats: int = Field(1, ge=1, le=100, title="Cross-validation: repeats")
-    """Number of times folds are drawn; all choose the epoch, and a run is evaluated on repeat seed modulo repeats."""
+    """Number of times folds are drawn; all serve to choose the epoch, and a run's seed selects one for evaluation."""
     imbalance: float | None = Field(
         None, ge=1, le=100_000, json_schema_extra={"empty": "all rows"}, title="Long tail: imbalance ratio"
     )

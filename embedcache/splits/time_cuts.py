@@ -1,4 +1,4 @@
-"""Splitting rows by time: the newest are held out, as when a model is used."""
+"""Splitting rows by time: the newest are held out, because a model in use meets newer images."""
 
 from collections.abc import Mapping
 
@@ -29,8 +29,9 @@ def cut_by_time(
     unknown = len(groups) if times is None else int((times == "").sum())
     if times is None or unknown:
         raise CacheError(
-            f"A split by time needs a time for each row, but {unknown} of {len(groups)} rows have none. Embed from a "
-            "manifest with a time column or with --time-regex, or use source=grouped_stratified."
+            f"A split by time needs a time for each row, but {unknown} of {len(groups)} rows "
+            f"{'has' if unknown == 1 else 'have'} none. Embed from a manifest with a time column or with --time-regex, "
+            "or use source=grouped_stratified."
         )
     moments, moment_of = np.unique(times, return_inverse=True)
     newest = np.zeros(int(groups.max()) + 1, dtype=np.int64)
@@ -49,7 +50,7 @@ def cut_by_time(
 
 
 def _first_step(rows_at: np.ndarray, end: int, wanted: float, role: str) -> int:
-    """Return the first step of a role that ends before `end`, such that its row count is closest to `wanted`."""
+    """Return the first time step of the role whose last step is `end` - 1, with a row count closest to `wanted`."""
     if end < 2:
         raise CacheError(
             f"A split by time needs a distinct time for each role and for training, but none of {len(rows_at)} is left "

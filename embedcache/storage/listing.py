@@ -42,7 +42,8 @@ def write_items(cache_dir: Path, items: Sequence[Item]) -> None:
     bad = next((word for word in words if not _is_utf8(word)), None)
     if bad is not None:
         raise CacheError(
-            f"Ids, labels and groups must be valid UTF-8, got {bad!a}. Rename it or escape the invalid bytes."
+            f"Ids, labels, groups, splits and times must be valid UTF-8, got {bad!a}. Change it or escape the invalid "
+            "bytes."
         )
     rows = {
         "id": ids,
@@ -132,7 +133,8 @@ def rows_of(listed: Sequence[str], ids: Sequence[str]) -> list[int]:
     lost = next((one for one in ids if one not in row_of), None)
     if lost is not None:
         raise CacheError(
-            f"Every row must be listed in items.parquet, but {lost!r} is not. Is one of the shards from another cache?"
+            f"Every row must be listed in items.parquet, but {lost!r} is not. If a shard is from another cache, "
+            "restore the original one."
         )
     return [row_of[one] for one in ids]
 

@@ -24,7 +24,7 @@ from frostbench.embedcache.storage.own import (
 )
 
 PATIENCE = 5
-"""Seconds that a part waits for a process whose lock.json lacks `brief`."""
+"""Seconds that a part waits for a process that writes the whole cache, whose lock.json lacks `brief`."""
 
 
 @contextmanager
@@ -108,11 +108,14 @@ def busy_parts(cache_dir: Path) -> list[str]:
 
 
 def holder(cache_dir: Path) -> str:
-    """Describe the process that is writing a cache, according to lock.json."""
-    parts = _part_names(cache_dir, ".json")
-    if parts and not (cache_dir / HOLDER).exists():
-        return _listed(cache_dir, parts)
+    """Describe the process that holds the lock of a cache, according to lock.json."""
     return _who(cache_dir / HOLDER)
+
+
+def writers(cache_dir: Path) -> str:
+    """Describe who is writing a cache, such as "process 7 on there is writing"."""
+    parts = [] if (cache_dir / HOLDER).exists() else _part_names(cache_dir, ".json")
+    return _listed(cache_dir, parts) if parts else f"{holder(cache_dir)} is writing"
 
 
 def is_locked(cache_dir: Path) -> bool:
@@ -138,7 +141,7 @@ def is_locked(cache_dir: Path) -> bool:
 def _lock(cache_dir: Path) -> FileLock:
     check_links(cache_dir)
     if not is_lock(cache_dir / LOCK):
-        # Nobody holds the lock, so the files are not changing; others wait until they hold it.
+        # Nobody holds the lock, so no file is changing. An existing lock is acquired first, and `_held` then checks.
         check_own(cache_dir)
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
@@ -181,8 +184,8 @@ def _is_brief(cache_dir: Path) -> bool:
 
 def _refusal(cache_dir: Path) -> CacheError:
     return CacheError(
-        f"Only one process at a time may write a cache, but {holder(cache_dir)} is writing {cache_dir}. Wait until it "
-        "ends or stop it, then run the command again; it resumes where the other stopped."
+        f"Only one process at a time may write a cache, but {writers(cache_dir)} {cache_dir}. Wait until it ends "
+        "or stop it, then run the command again; it resumes where the other stopped."
     )
 
 
@@ -200,7 +203,8 @@ def _part_file(cache_dir: Path, name: str) -> Path:
 
 def _listed(cache_dir: Path, names: list[str]) -> str:
     holders = [f"{_who(_part_file(cache_dir, one).with_suffix('.json'))} (part {one})" for one in names[:3]]
-    return ", ".join(holders) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(holders)}{more} {'is' if len(names) == 1 else 'are'} writing"
 
 
 def _check_beside(cache_dir: Path, name: str, busy: list[str]) -> None:
@@ -208,7 +212,7 @@ def _check_beside(cache_dir: Path, name: str, busy: list[str]) -> None:
     if others:
         raise CacheError(
             f"Parts written at the same time must be different parts of the same total: cannot write {name} while "
-            f"{_listed(cache_dir, others)} is writing {cache_dir}. Was a job started twice? Give each process its own "
+            f"{_listed(cache_dir, others)} {cache_dir}. Was a job started twice? Give each process its own "
             "number, or wait until the others end."
         )
 

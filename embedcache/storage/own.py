@@ -102,9 +102,9 @@ def check_links(cache_dir: Path) -> None:
 
 
 def foreign_passing(cache_dir: Path) -> Iterator[str]:
-    """Yield foreign files that block writing: names in `parts` and `update`, `lock` and `lock.json`.
+    """Yield foreign files that block writing: those in `parts` and `update`, and a foreign `lock` or `lock.json`.
 
-    Call it only while no other process writes, because files come and go then.
+    Call it only while no other process writes, because a writing process creates and deletes such files.
     """
     for name, is_ours in ((LOCK, is_lock), (HOLDER, names_a_process)):
         if os.path.lexists(cache_dir / name) and not is_ours(cache_dir / name):
@@ -123,7 +123,7 @@ def is_lock(path: Path) -> bool:
 
 
 def names_a_process(path: Path) -> bool:
-    """Return whether a file contains only the process that writes it, like `lock.json` and the files in `parts`."""
+    """Return whether a file only names the process that wrote it, like `lock.json` and the JSON files in `parts`."""
     if not is_plain(path) or path.stat().st_size > MOST_BYTES:
         return False
     try:

@@ -22,7 +22,8 @@ class ColumnEntry(Strict):
     @model_validator(mode="after")
     def _fits_a_cell(self) -> "ColumnEntry":
         # Parquet stores the size of a fixed-size value in 32 bits.
-        if 2 * self.dim * (self.tokens or 1) >= 2**31:
+        number_bytes = 4 if self.recipe.get("storage") == "float32" else 2
+        if number_bytes * self.dim * (self.tokens or 1) >= 2**31:
             raise ValueError("a row of a column must have less than 2 GiB")
         return self
 

@@ -11,7 +11,7 @@ from frostbench.embedcache.storage.digests import sha256_now
 from frostbench.embedcache.storage.files import CacheError, read_json, write_json
 
 SEALED: Mapping[str, str] = MappingProxyType({"cache.json": "cache_sha256", "views.parquet": "views_sha256"})
-"""Files whose SHA-256 is in the manifest, and its key; older manifests lack them."""
+"""Files whose SHA-256 is in the manifest, and its key there; older manifests lack these keys."""
 
 
 def seals_of(cache_dir: Path) -> dict[str, str]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.recipe import Recipe
 from frostbench.embedcache.storage import store
 from frostbench.embedcache.storage.damage import is_imported, reading, remedy
@@ -35,9 +36,9 @@ def read_state(cache_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     # Compare counts, because expanding a damaged number into a list could exhaust memory.
     wanted = -(-n // cache["shard_rows"]) if sizes is None else len(shard_sizes(cache, n, cache_dir))
     if len(manifest["shards"]) != wanted:
+        items, shards = things(n, "item", "items"), things(wanted, "shard", "shards")
         raise CacheError(
-            f"A manifest of {manifest['n_listed']} items must name {wanted} shards, but {path} names "
-            f"{len(manifest['shards'])}. {remedy(path)}"
+            f"A manifest of {items} must name {shards}, but {path} names {len(manifest['shards'])}. {remedy(path)}"
         )
     _check_listing(cache_dir, manifest["items_sha256"])
     check_unchanged(cache_dir, manifest)
@@ -100,7 +101,7 @@ def _check_listing(cache_dir: Path, stated: str) -> None:
 
 
 def read_shard_keys(cache_dir: Path, i: int) -> tuple[list[str], list[str]]:
-    """Run `store.read_keys` with checks.
+    """Run `store.read_keys`, and turn its errors into CacheError.
 
     Raises:
         CacheError: the shard is missing or damaged.
@@ -158,8 +159,8 @@ def read_quarantine(cache_dir: Path) -> list[dict[str, Any]]:
         path, found = store.bad_path(cache_dir, i), read_shard_bad(cache_dir, i)
         if len(found) != shard["bad"]:
             raise CacheError(
-                f"{path.name} must hold {shard['bad']} images as stated in the manifest, but {path} holds "
-                f"{len(found)}. {remedy(path)}"
+                f"{path.name} must hold {things(shard['bad'], 'image', 'images')} as stated in the manifest, but "
+                f"{path} holds {len(found)}. {remedy(path)}"
             )
         rows += found
     return rows
@@ -183,7 +184,7 @@ def read_recipe(cache_dir: Path, name: str, column: dict[str, Any]) -> Recipe:
 
 
 def same_columns(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Return whether two column descriptions are equal, ignoring neutral fields that an older one lacks."""
+    """Return whether two column descriptions are equal; fields that an older one lacks count as their defaults."""
     if first == second:
         return True
     try:

@@ -1,7 +1,7 @@
-"""Writing and reading the files of a cache. Each is written once and renamed; the manifest comes last.
+"""Writing and reading the files of a cache. Each is written under a temporary name and renamed; the manifest is last.
 
-docs/cache_format.md describes every file. No file contains a time, or a path other than those of the images, so a run
-that was killed and resumed leaves the same bytes as an uninterrupted one.
+docs/cache_format.md describes every file. No file contains the time of the run, or a path other than those of the
+source, so a run that was killed and resumed leaves the same bytes as an uninterrupted one.
 """
 
 import json
@@ -85,7 +85,7 @@ def write_shard(
     dims: Mapping[str, int],
     tokens: Mapping[str, int] = NO_TOKENS,
 ) -> None:
-    """Write shard i: first the quarantine, then the rows. The shard is complete once its Parquet file has its name.
+    """Write shard i: first the quarantine, then the rows. The shard is complete once its Parquet file exists.
 
     Args:
         cache_dir: the cache.
@@ -93,13 +93,14 @@ def write_shard(
         ids: [n] ids of the embedded rows, in listing order.
         content: [n] SHA-256 digests of the rows' files, 32 bytes each.
         vectors: vectors by column, float16 or float32 as the recipe states, [n, D], or [n, T, D] for tokens.
-        bad: {id, path, reason, sha256} of each row that was not embedded; sha256 is None if the file was not read.
+        bad: {id, path, reason, sha256} of each item that was not embedded; sha256 is None if its file was not read or
+            is to be retried.
         columns: recipe of each column.
         dims: D of each column.
         tokens: T of each token column.
 
     Raises:
-        CacheError: shapes or dtypes do not match, or a vector of the named item is not finite.
+        CacheError: a column name is reserved, shapes or dtypes do not match, or a vector is not finite.
     """
     for name in columns:
         if name in RESERVED or name not in vectors:
@@ -139,9 +140,10 @@ def _check_vectors(name: str, x: np.ndarray, ids: Sequence[str], shape: tuple[in
         )
     finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     if not finite.all():
+        ending = ", and choose another pooling for numbers beyond 65504, where float16 ends"
         raise CacheError(
-            f"Stored vectors must be finite, but column {name!r} of {ids[int(np.argmin(finite))]!r} is not. float16 "
-            "overflows at 65504: run the backbone in bfloat16 or float32, or check its weights."
+            f"Stored vectors must be finite, but column {name!r} of {ids[int(np.argmin(finite))]!r} is not. Check the "
+            f"weights of the backbone{ending if storage == 'float16' else ''}."
         )
 
 
@@ -236,6 +238,6 @@ def _count_shards(
 def _check_counts(name: str, listed: list[str], ok: list[str], bad: list[str]) -> None:
     if len(ok) + len(bad) != len(listed) or set(ok) | set(bad) != set(listed):
         raise CacheError(
-            f"Rows and quarantine of {name} must be its {len(listed)} listed items, got {len(ok)} rows and {len(bad)} "
-            "quarantined. Delete this shard and resume the embed command."
+            f"Rows and quarantine of {name} must together be its {len(listed)} listed items, got {len(ok)} rows and "
+            f"{len(bad)} quarantined. Delete this shard and resume the embed command."
         )

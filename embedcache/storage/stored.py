@@ -133,10 +133,12 @@ class StoredColumn:
         Raises:
             CacheError: a page's checksum is wrong, or a vector is not finite.
         """
+        starts = dict[Path, int]()
         for group in self.groups:
+            start = starts.setdefault(group.path, group.start)
             x = np.empty((group.stop - group.start, self.width), self.storage)
             self._read_group(group, np.arange(len(x)), x, verify=True)
-            check_finite(x, self.name, group.path, group.start)
+            check_finite(x, self.name, group.path, group.start - start)
 
 
 def stored_column(

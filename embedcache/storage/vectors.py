@@ -1,4 +1,4 @@
-"""Reading a vector column of several shards into one array, without a copy if Arrow returns a single chunk."""
+"""Reading a vector column of several shards into one array, without a copy if there is only one shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from frostbench.embedcache.counting import things
 from frostbench.embedcache.storage.damage import reading, remedy
 from frostbench.embedcache.storage.files import CacheError
 
@@ -28,22 +29,23 @@ def read_vectors(
     into one array; a batch fits into the CPU cache, so the copy adds little memory traffic.
 
     Raises:
-        CacheError: a page's checksum or a vector's length is wrong, or (with `verify`) a vector is not finite.
+        CacheError: a shard is unreadable, a vector's length is wrong, or (with `verify`) a page's checksum is wrong or
+            a vector is not finite.
     """
     if len(paths) == 1:
         with opened(paths[0], name, verify) as file:
             pieces = pieces_of(file.read([name]).column(name), dim, paths[0], storage)
         x = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, dim), LITTLE[storage]), *pieces])
+        if verify:
+            check_finite(x, name, paths[0])
     else:
         x = copy_vectors(paths, name, dim, verify, storage)
-    if verify:
-        check_finite(x, name, paths[0])
     x.flags.writeable = False
     return x
 
 
 def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> None:
-    """Check that vectors [n, D] of a column are finite; `first_row` is the row number of the first.
+    """Check that vectors [n, D] of a column are finite; `first_row` is the number of the first of them in its shard.
 
     Raises:
         CacheError: a vector is not finite.
@@ -51,7 +53,10 @@ def check_finite(x: np.ndarray, name: str, path: Path, first_row: int = 0) -> No
     finite = np.isfinite(x)
     if not finite.all():
         row = first_row + int(np.argmin(finite.all(axis=1)))
-        raise CacheError(f"Stored vectors must be finite, but row {row} of column {name!r} is not. {remedy(path)}")
+        raise CacheError(
+            f"Stored vectors must be finite, but row {row} (counted from 0) of column {name!r} in {path} is not. "
+            f"{remedy(path)}"
+        )
 
 
 def copy_vectors(
@@ -70,11 +75,14 @@ def copy_vectors(
     out = np.frombuffer(pa.allocate_buffer(n * width), dtype=LITTLE[storage]).reshape(n, dim)
     row = 0
     for path in paths:
+        first = row
         with opened(path, name, verify) as file:
             for batch in file.iter_batches(max(1, BATCH_BYTES // width), columns=[name], use_threads=False):
                 for piece in pieces_of(pa.chunked_array([batch.column(0)]), dim, path, storage):
                     out[row : row + len(piece)] = piece
                     row += len(piece)
+        if verify:
+            check_finite(out[first:row], name, path)
     return out
 
 
@@ -97,13 +105,11 @@ def pieces_of(column: pa.ChunkedArray, dim: int, path: Path, storage: str = "flo
     kind = np.dtype(LITTLE[storage])
     width = kind.itemsize * dim
     if column.type != pa.binary(width):
-        raise CacheError(
-            f"A vector of {dim} {storage} numbers has {width} bytes, but the shard holds {column.type}. {remedy(path)}"
-        )
+        numbers = things(dim, f"{storage} number", f"{storage} numbers")
+        raise CacheError(f"A vector of {numbers} has {width} bytes, but {path} holds {column.type}. {remedy(path)}")
     if column.null_count:
-        raise CacheError(
-            f"Every row must have a vector, but {column.null_count} rows of {path} have none. {remedy(path)}"
-        )
+        rows = things(column.null_count, f"row of {path} has", f"rows of {path} have")
+        raise CacheError(f"Every row must have a vector, but {rows} none. {remedy(path)}")
     return [
         np.frombuffer(chunk.buffers()[1], kind, count=len(chunk) * dim, offset=chunk.offset * width).reshape(-1, dim)
         for chunk in column.chunks

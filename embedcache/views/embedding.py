@@ -1,4 +1,4 @@
-"""Creation of view sets: views are planned, then embedded as a separate cache beside the images' cache."""
+"""Creation of view sets: views are planned, then embedded as a separate cache inside that of the images."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def make_views(
         split: split into roles; views to train on, and their partners, come from training rows only.
         count: number of views of each image.
         seed: seed of all random numbers.
-        role: train, or eval for views of the other rows, over which predictions are averaged.
+        role: train, or eval for views of the other rows, whose predictions are averaged.
         batch: number of images in one forward pass.
         workers: number of decoding threads.
 
@@ -133,8 +133,8 @@ def _check_same(folder: Path, about: Mapping[str, Any]) -> None:
         labels = {"content_hash": "the cache", "split": "the split"}
         names = ", ".join(labels.get(name, name) for name in changed)
         raise CacheError(
-            f"a view set must be continued with its original settings, but {names} of {folder} has changed. Delete "
-            "that folder and make the set again, or choose another name."
+            f"a view set must be continued with its original settings, but {folder} was made with another value of: "
+            f"{names}. Delete that folder and make the set again, or choose another name."
         )
 
 
@@ -157,7 +157,7 @@ def _check_recipes(table: FeatureTable, backbones: BackboneGroup) -> None:
         if name not in backbones.recipes:
             raise ValueError(
                 f"views must have the columns of their cache, but the backbone gives {list(backbones.recipes)} and not "
-                f"{name!r}. Load it with that pooling."
+                f"{name!r}. Load it with the pooling of that column."
             )
         loaded = backbones.recipes[name]
         if loaded.hash != recipe.hash:

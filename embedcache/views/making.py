@@ -19,7 +19,7 @@ class Maker:
     """Maker of a policy's planned views, called by `BackboneGroup` on each image.
 
     Attributes:
-        text: text that states the views in a recipe.
+        text: description of the views in a recipe.
         shares: share of the image's own label, by id of the views made so far.
     """
 
@@ -52,8 +52,8 @@ class Maker:
     def _check(self, row: int, sha256: bytes, whose: str) -> None:
         if sha256.hex() != self._content[row]:
             raise ElsewhereError(
-                f"{whose}has other bytes than when the cache was made: put the old file back, or embed again with "
-                "--update and make this view set again"
+                f"{whose}has changed since the cache was made; put the old file back, or embed again with --update and "
+                "make this view set again"
             )
 
     def _read(self, row: int, whose: str = "") -> Image:
@@ -86,11 +86,11 @@ class Maker:
     def _partner(self, row: int) -> Image:
         name = self._items[row].id
         try:
-            return self._read(row, f"the partner {name} ")
+            return self._read(row, f"the partner {name}: ")
         except ElsewhereError:
             raise
         except DecodeError as error:
-            raise ElsewhereError(f"the partner {name} {error}") from error
+            raise ElsewhereError(f"the partner {name}: {error}") from error
 
     def _salience(self, planned: PlannedView, image: Image) -> np.ndarray:
         """Return the saliency of the image's patches, holding the lock of the backbone."""

@@ -52,7 +52,7 @@ def plan(
         role: train for training rows, eval for all others.
 
     Raises:
-        ValueError: the policy has fewer views, mixes labels of evaluated rows, or there are no images.
+        ValueError: the policy has fewer views, it mixes images although the role is eval, or there are no images.
     """
     _check(policy, count, role)
     rows = np.flatnonzero(roles == "train") if role == "train" else np.flatnonzero(np.isin(roles, _EVALUATED))
@@ -90,10 +90,11 @@ def _rare_and_frequent(table: FeatureTable, rows: np.ndarray, rare_below: int) -
     counts = np.bincount(table.labels[rows], minlength=len(table.class_names))
     is_rare = counts[table.labels[rows]] < rare_below
     if is_rare.all() or not is_rare.any():
-        rare = int(((counts > 0) & (counts < rare_below)).sum())
+        rare, classes = int(((counts > 0) & (counts < rare_below)).sum()), int((counts > 0).sum())
         raise ValueError(
-            f"transplant requires rare and frequent classes, but {rare} of {int((counts > 0).sum())} classes have "
-            f"fewer than {rare_below} training images. Set rare_below so that both exist."
+            f"transplant requires rare and frequent classes, but {rare} of {classes} classes "
+            f"{'has' if rare == 1 else 'have'} fewer than {rare_below} training images. Set rare_below so that both "
+            "exist."
         )
     return rows[is_rare], rows[~is_rare]
 

@@ -30,7 +30,9 @@ class Saliency:
     def _compute(self, image: Image) -> np.ndarray:
         recipe = next(iter(self._backbone.recipes.values()))
         if recipe.size is None:
-            raise ValueError(f"saliency requires a recipe with a size, but {recipe.hash} has no size.")
+            raise ValueError(
+                f"saliency requires a recipe with a size, but {recipe.hash} has none. Choose another backbone."
+            )
         grid = self._policy.grid
         if self._policy.saliency == "occlusion":
             return occlusion(self._backbone, image, recipe.size, grid, self._backbone.batch)

@@ -1,4 +1,4 @@
-"""View sets: the vectors of views, stored in `CACHE/views/NAME` as a separate cache, with their images and labels."""
+"""View sets: vectors of views, stored in `CACHE/views/NAME` as a separate cache, with their image ids and labels."""
 
 import hashlib
 import re
@@ -60,12 +60,12 @@ def views_folder(cache_dir: Path, name: str) -> Path:
     """Return the folder of a view set.
 
     Raises:
-        ValueError: the name is not a valid file name.
+        ValueError: the name is invalid.
     """
     if NAME.fullmatch(name) is None:
         raise ValueError(
-            "the name of a view set must consist of letters, digits, dots, dashes and underscores, got "
-            f"{name!r}. Rename it."
+            "the name of a view set must be a letter or digit and up to 99 letters, digits, dots, dashes and "
+            f"underscores, got {name!r}. Rename it."
         )
     return cache_dir / "views" / name
 
@@ -134,8 +134,8 @@ def read_views(cache_dir: Path, name: str, table: FeatureTable, stored: bool = F
         stored: whether to leave the vectors on disk.
 
     Raises:
-        CacheError: the set does not exist, is unfinished or damaged, the cache has changed since it was made, or its
-            views differ from the cache's rows in images or recipes.
+        CacheError: the set does not exist, is unfinished or damaged, was made before the cache changed, or differs from
+            the cache's rows in images or recipes.
     """
     folder = finished_set(cache_dir, name)
     path = folder / FILE
@@ -171,11 +171,12 @@ def _check_images(views: FeatureTable, table: FeatureTable, rows: np.ndarray, fo
     for name, recipe in views.recipes.items():
         if recipe.model_copy(update={"view": table.recipes[name].view}).hash != table.recipes[name].hash:
             raise CacheError(
-                f"views must have the recipe of their cache, but column {name!r} of {folder} has another one. {again}"
+                f"views must have the recipe of their cache, but column {name!r} of {folder} has another. {again}"
             )
     changed = views.content != table.content[rows]
-    if changed.any():
+    if count := int(changed.sum()):
         raise CacheError(
-            f"views must show the images of their cache, but {int(changed.sum())} of {len(rows)} views of "
-            f"{folder.name!r} were made from changed files, the first of {table.ids[rows[changed][0]]!r}. {again}"
+            f"views must show the images of their cache, but {count} of {len(rows)} views of "
+            f"{folder.name!r} {'was' if count == 1 else 'were'} made from changed files, the first of "
+            f"{table.ids[rows[changed][0]]!r}. {again}"
         )

@@ -18,8 +18,8 @@ class Transplant(Policy):
 
     After Park et al., "The majority can help the minority: context-rich minority oversampling", CVPR 2022, who paste
     random boxes and share the label. Saliency is measured by occlusion (Zeiler and Fergus, ECCV 2014), the change of
-    the vector's direction when a patch is painted grey, with grid² + 1 forward passes per rare image; or by the
-    attention of the class token in the last block, averaged over heads (Caron et al., ICCV 2021), with one pass.
+    the vector's direction when a patch is painted in the image's mean colour, with grid² + 1 embedded images per rare
+    image; or by the attention of the class token in the last block, averaged over heads (Caron et al., ICCV 2021).
     """
 
     kind: Literal["transplant"] = "transplant"
@@ -45,7 +45,7 @@ class Transplant(Policy):
 
 
 def occlusion(backbone: Embedder, image: Image, size: int, grid: int, batch: int) -> np.ndarray:
-    """Compute 1 - cosine of the first vector when each patch is painted in the image's mean colour, [grid, grid]."""
+    """Return 1 - cosine between the vector of an image and that with one patch in its mean colour, [grid, grid]."""
     square = squared(image, size).permute(1, 2, 0).numpy()
     cells = _cells(size, grid)
     grey = square.reshape(-1, 3).mean(0).round().astype(np.uint8)

@@ -64,7 +64,7 @@ class Pool(nn.Module):
         return ()
 
     def forward(self, x: Tensor, dropped: tuple[Tensor, ...] = (), start: int = 0, end: int | None = None) -> Tensor:
-        """Pool the tokens x [N, T, D]; with depth 0, rows are mixed only at the input; end=0 returns x unchanged."""
+        """Pool the tokens x [N, T, D], or return them unchanged with end=0, as mixing rows at the input requires."""
         if end == 0:
             return x
         head_width = self.width // self.heads

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 WIDE_UP_TO = 128
-"""Maximum number of outputs for which one wide product pays; beyond it, rearranging the result costs more."""
+"""Maximum number of outputs for which one wide product is faster; above it, rearranging the result costs more."""
 
 
 class Dense(nn.Linear):
     """x W^T + b.
 
-    Within `torch.func.vmap`, layers that share their input run as one wide matrix product if `wide` is set. On its own,
-    vmap multiplies the rows with one layer after the other, which takes up to twice as long for few outputs.
+    Within `torch.func.vmap`, layers that share their input run as one wide matrix product if `wide` is set. Otherwise,
+    vmap multiplies the rows by one layer after the other, which takes up to twice as long for few outputs.
 
     Shapes: x [..., D] -> [..., C]
     """

@@ -36,8 +36,8 @@ class Card(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     format_version: Literal[1, 2, 3] = HEAD_FORMAT
-    """Incremented when the meaning of the files changes; format 1 only had a temperature, stored in the card,
-    and formats 1 and 2 had no card_sha256."""
+    """Incremented when the meaning of the files changes; format 1 had a temperature as its only post-hoc layer,
+    stored in the card, and formats 1 and 2 had no card_sha256."""
     class_names: Names
     """Class names in the order of the logits."""
     columns: Names
@@ -130,7 +130,7 @@ def ensemble_card_of(ensemble: Ensemble, members: Mapping[str, str]) -> Ensemble
 
 
 def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
-    """Build the card of a head with these other files."""
+    """Build the card of a head, given the other files of its bundle."""
     card = Card(
         class_names=head.class_names,
         columns=head.columns,

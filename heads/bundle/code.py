@@ -47,7 +47,7 @@ def run_named(classifier: Spec, plugins: Sequence[str | Path], folder: Path) -> 
         return
     files = {file_hash(file): file for file in plugins}
     if classifier.sha256 not in files:
-        others = f"{', '.join(map(str, files.values()))} has another" if files else "no file was named"
+        others = f"no named file has it ({', '.join(map(str, files.values()))})" if files else "no file was named"
         raise PluginError(
             f"The head in {folder} is a plugin, which runs only if you name its file. It needs {classifier.file!r} "
             f"with the SHA-256 {classifier.sha256}, but {others}. Read that file, then pass `--plugin FILE` (in Python "

@@ -178,7 +178,7 @@ def _unsealed(card: Card | EnsembleCard, folder: Path) -> list[str]:
         return []
     return [
         f"{folder} was exported by an earlier version (format {card.format_version}) whose card has no digest, so "
-        "changes of its class names, recipe or temperature cannot be detected. Train and export it again to add one."
+        "changes of its class names, recipe or temperature cannot be detected. Train and export the head again."
     ]
 
 

@@ -86,7 +86,7 @@ def read_regular(folder: Path, name: str, *, size: int | None = None, most: int 
 
     Raises:
         FileNotFoundError: the file does not exist.
-        BundleError: it cannot be read, is not a regular file, or has another size.
+        BundleError: it cannot be read, is not a regular file, has another size, or is too large.
     """
     path = folder / name
     try:
@@ -109,8 +109,8 @@ def read_regular(folder: Path, name: str, *, size: int | None = None, most: int 
 
 def _foreign(path: Path, reason: str) -> BundleError:
     return BundleError(
-        f"A bundle must hold its own regular files, but {path.name} in {path.parent} is not one: {reason}. Export the "
-        "head again."
+        f"The files of a bundle must be regular and unchanged, but {path.name} in {path.parent} is not: {reason}. "
+        "Export the head again."
     )
 
 

@@ -37,8 +37,9 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
     for name, value in tensors.items():
         allowed = value.isneginf() if name in _MAY_BE_IMPOSSIBLE else torch.zeros((), dtype=torch.bool)
         wrong = ~(value.isfinite() | allowed)
-        if bool(wrong.any()):
-            raise ValueError(f"numbers must be finite, but {int(wrong.sum())} in {name} {list(value.shape)} are not")
+        if count := int(wrong.sum()):
+            place, are = f"{name} {list(value.shape)}", "is" if count == 1 else "are"
+            raise ValueError(f"numbers must be finite, but {count} in {place} {are} not")
 
 
 def head_from(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:

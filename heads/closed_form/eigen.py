@@ -21,7 +21,7 @@ class Eigenbasis:
     vectors: Tensor
 
     def rotate(self, x: Tensor) -> Tensor:
-        """Return the coordinates [N, r] float64 of x [N, D], centred."""
+        """Return the float64 coordinates [N, r] of x [N, D] after centring."""
         return (x.double() - self.mean) @ self.vectors
 
 
@@ -29,8 +29,8 @@ def eigenbasis(x: Tensor, weight: Tensor) -> Eigenbasis:
     """Compute the float64 eigenbasis of rows x [N, D] with weights [N] of any positive sum.
 
     With fewer rows than columns, the rows are first expressed in an orthonormal basis Q [D, N], x = R^T Q^T, and only
-    the [N, N] matrix R R^T is decomposed. Q is orthonormal to rounding however small an eigenvalue is, which X^T U / s
-    from the Gram matrix is not.
+    the [N, N] matrix R R^T is decomposed. Q is orthonormal up to rounding however small an eigenvalue is, unlike
+    X^T U / s from the Gram matrix's eigenvectors U and singular values s.
     """
     exact = x.double()
     share = weight.to(exact) / weight.to(exact).sum()

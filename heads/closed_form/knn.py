@@ -46,7 +46,7 @@ class Neighbours(FittedClassifier):
         return self.prior_exponent != 1
 
     def notes_for(self, rows: int) -> tuple[str, ...]:
-        """Note when there are fewer training rows than k."""
+        """Return a note if there are fewer training rows than k."""
         return () if self.k <= rows else (f"k={self.k} is reduced to {rows}, the number of training rows",)
 
     def fit(self, rows: Rows) -> "NeighbourLayer":

@@ -16,7 +16,7 @@ from frostbench.heads.stepped.cosine import class_means
 
 
 class Lda(FittedClassifier):
-    """Logits of Gaussian classes with one covariance: x L m_c - m_c L m_c / 2, optionally plus the log prior.
+    """Logits of Gaussian classes with a shared covariance: x L m_c - m_c L m_c / 2, optionally plus the log prior.
 
     L is the inverse of (1 - a) S + a v I, where S is the weighted within-class covariance. All vectors are relative to
     the mean of the rows, which shifts the logits of all classes equally. With target=identity and a fixed a of 1e-4 it
@@ -38,7 +38,7 @@ class Lda(FittedClassifier):
     alpha: float = Field(default=0.1, ge=0, le=1, title="LDA: shrinkage α")
     """Share α of the target in the covariance; used only with shrinkage=fixed."""
     target: Literal["mean_variance", "identity"] = Field(default="mean_variance", title="LDA: shrinkage target")
-    """Target that S is shrunk to: the mean within-class variance, or 1 on rescaled vectors (see head.preprocess).
+    """Target of the shrinkage: the mean within-class variance, or variance 1 on rescaled vectors (see head.preprocess).
 
     The estimators always shrink to the mean variance.
     """

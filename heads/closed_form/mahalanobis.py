@@ -17,7 +17,7 @@ class Mahalanobis(FittedClassifier):
 
     FeCAM, Goswami et al., "Exploiting the heterogeneity of class distributions in exemplar-free continual learning",
     NeurIPS 2023. Its power transform of the features is omitted, because it needs non-negative features. A class with
-    fewer than two rows has no covariance of its own and gets the mean of all classes.
+    fewer than two different rows has no covariance of its own and gets the mean of all classes' covariances.
     """
 
     kind: Literal["mahalanobis"] = "mahalanobis"
@@ -41,12 +41,12 @@ class Mahalanobis(FittedClassifier):
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior: a distance does not depend on the number of rows."""
+        """Whether its logits hold the class prior: no, since a distance does not depend on the number of rows."""
         return False
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it: each class is fitted independently."""
+        """Whether class weights change it: no, since each class is fitted independently."""
         return False
 
     def fit(self, rows: Rows) -> "MahalanobisLayer":
@@ -75,13 +75,13 @@ class Mahalanobis(FittedClassifier):
         return MahalanobisLayer(torch.zeros(classes, dim), torch.zeros(classes, dim, dim), self.normalise)
 
     def check_memory(self, classes: int, dim: int) -> None:
-        """Check that the matrices of that many classes do not exceed max_gigabytes; see `Classifier`."""
+        """Check that the matrices for these numbers do not exceed max_gigabytes; see `Classifier`."""
         needed = classes * dim**2 * 4 / 1e9
         if needed > self.max_gigabytes:
             raise ValueError(
-                f"The matrices of this head may take at most {self.max_gigabytes:g} GB, but {classes} classes of width "
-                f"{dim} need {needed:.1f} GB. Raise max_gigabytes, use a narrower body, or choose a head with one "
-                "covariance for all classes."
+                f"The matrices of this head may take at most {self.max_gigabytes:g} GB, but {classes} classes with "
+                f"{dim} inputs need {needed:.1f} GB. Raise max_gigabytes, use a narrower body, or choose a head with "
+                "one covariance for all classes."
             )
 
     def _whitener(self, covariance: Tensor) -> Tensor:

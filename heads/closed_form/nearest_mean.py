@@ -38,12 +38,12 @@ class NearestMean(FittedClassifier):
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior: a mean does not depend on the number of rows."""
+        """Whether its logits hold the class prior: no, since a mean does not depend on the number of rows."""
         return False
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it: only by the mean of all rows, if that is subtracted."""
+        """Whether class weights change it: only through the mean of all rows, if that is subtracted."""
         return self.center
 
     def fit(self, rows: Rows) -> "MeanLayer":

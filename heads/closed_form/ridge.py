@@ -70,7 +70,7 @@ def leave_one_out(basis: Eigenbasis, rows: Rows, targets: Tensor) -> Tensor:
 
     The fit to all rows gives it exactly, as the residual divided by 1 - h_ii: Golub, Heath and Wahba, "Generalized
     cross-validation as a method for choosing a good ridge parameter", Technometrics 1979, eq. 1.2 f. In the
-    eigenbasis, h_ii = w_i / sum(w) (1 + sum_k u_ik^2 / (values_k + s)); its 1 belongs to the intercept.
+    eigenbasis, h_ii = w_i / sum(w) (1 + sum_k u_ik^2 / (values_k + s)), where the 1 is for the intercept.
     """
     weight = rows.weight.to(basis.mean)
     share = (weight / weight.sum()).unsqueeze(1)

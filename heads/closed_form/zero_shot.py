@@ -37,12 +37,12 @@ class ZeroShot(FittedClassifier):
 
     @property
     def knows_prior(self) -> bool:
-        """Whether its logits hold the class prior: no rows are counted."""
+        """Whether its logits hold the class prior: no, since no rows are counted."""
         return False
 
     @property
     def weighs_classes(self) -> bool:
-        """Whether class weights change it: no rows are read."""
+        """Whether class weights change it: no, since no rows are read."""
         return False
 
     @property

@@ -50,9 +50,9 @@ def curvature_of(logits: Tensor, gradient: Tensor, spread: Tensor, penalty: Tens
 
     It is then M kron diag(spread) + diag(penalty), where M is the mean of diag(p) - p p^T over the rows; the
     eigenvectors of M make it diagonal: Martens and Grosse, "Optimizing neural networks with Kronecker-factored
-    approximate curvature", ICML 2015, for one layer. Adding a constant to all classes is an eigenvector with eigenvalue
-    0, where only the penalty [K', 1, P] acts, unless the sum of the gradient [K', C, P] shows that the loss
-    depends on it.
+    approximate curvature", ICML 2015, for one layer. Adding a constant to all classes is a direction of eigenvalue 0,
+    so only the penalty [K', 1, P] acts on it, unless the sum of the gradient [K', C, P] over classes shows that the
+    loss depends on it.
     """
     size = gradient.abs().amax(2)
     # A class that the loss ignores has no gradient; it stays unchanged and out of the softmax.
@@ -70,7 +70,7 @@ def curvature_of(logits: Tensor, gradient: Tensor, spread: Tensor, penalty: Tens
 def remember(pairs: Pairs, step: Tensor, change: Tensor, failed: Tensor) -> Pairs:
     """Append a pair to the history, and drop the oldest if there are more than `MEMORY`.
 
-    A pair with a non-positive product is skipped; a head whose line search failed restarts with an empty history.
+    A pair whose s.y is not clearly positive is skipped; a head whose line search failed restarts with an empty history.
     """
     s, y = step.float(), change.float()
     product = (s * y).sum((1, 2))

@@ -1,4 +1,4 @@
-"""L-BFGS for many linear heads on the same rows, with one forward and one backward matrix product for all per step.
+"""L-BFGS for many linear heads on the same rows, which share one forward and one backward matrix product per step.
 
 Liu and Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989. Each
 head has its own history, step length and stopping time; finished heads leave the batch.
@@ -23,9 +23,9 @@ class Stage:
     """A stage of the search in one precision.
 
     Attributes:
-        dtype: of the products and the losses.
-        precise: whether it continues to the tolerance in the final norm.
-        rounding: relative increase of a value that rounding alone can cause.
+        dtype: precision of the products and the losses.
+        precise: whether it continues until the final norm reaches the tolerance.
+        rounding: relative increase of the objective that rounding alone can cause.
         failures: consecutive failed line searches after which a head leaves.
         patience: steps without a smaller gradient after which a head leaves, because only rounding is left.
     """
@@ -39,18 +39,18 @@ class Stage:
 
 STAGES = (Stage(torch.float32, False, 1e-6, 1, 30), Stage(torch.float64, True, 1e-13, 2, 300))
 ROUGH = 3e-6
-"""Gradient at which float32 hands over to float64, close to the limit of its rounding."""
+"""Largest absolute gradient entry at which the float32 stage ends, close to the limit of float32 rounding."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """K heads theta [C, P], each of which minimises its mean loss of rows @ theta.T + sum(penalty * theta^2) / 2.
+    """K heads theta [C, P], each of which minimises mean_loss(rows @ theta.T) + sum(penalty * theta^2) / 2.
 
     Attributes:
         rows: [N, P] float64.
         spread: [P] mean square of each column of rows.
         penalty: [K, 1, P] float64, 0 for unpenalised coordinates.
-        mean_losses: mean loss [K'] of logits [K', N, C] for the heads index [K'].
+        mean_losses: maps logits [K', N, C] and head indices [K'] to mean losses [K'].
         classes: C.
         norm: maps gradients [K', C, P] to the norms [K'] that decide convergence.
         tolerance: [K] norm at which a head has converged.
@@ -69,7 +69,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Active:
-    """The heads that are still optimised; all tensors have a leading [K'].
+    """The heads that are still being optimised; all tensors have a leading [K'].
 
     Attributes:
         index: indices of these heads.
@@ -102,7 +102,7 @@ class Active:
 
 
 def minimise(problem: Problem) -> tuple[Tensor, Tensor]:
-    """Minimise all heads from zero, and return theta [K, C, P] float64 and the number of steps [K].
+    """Minimise all heads' objectives from zero, and return theta [K, C, P] float64 and the number of steps [K].
 
     A float32 stage does most of the work at half the cost, and a float64 stage finishes it. The history is float32 in
     both, because it only affects the direction; points, values and gradients of the second stage are float64.
@@ -116,7 +116,7 @@ def minimise(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def _search(problem: Problem, theta: Tensor, steps: Tensor, stage: Stage) -> None:
-    """Minimise all heads in one precision, updating theta and steps in place."""
+    """Minimise all heads' objectives in one precision, updating theta and steps in place."""
     rows = problem.rows.to(stage.dtype)
     active = _begin(problem, rows, theta, steps)
     curvature: Curvature | None = None
@@ -153,7 +153,7 @@ def _ended(problem: Problem, active: Active, stage: Stage) -> Tensor:
     tolerance = problem.tolerance[active.index]
     if not stage.precise:
         return out_of_steps | stalled | (active.gradient.abs().amax((1, 2)) <= tolerance.clamp_min(ROUGH))
-    # The final norm is at least the root mean square of the gradient's entries, which rotations do not change.
+    # The final norm needs a matrix product, so only heads with a small root mean square gradient get that far.
     converged = active.gradient.square().mean((1, 2)).sqrt() <= tolerance
     if bool(converged.any()):
         converged[converged.clone()] = problem.norm(active.gradient[converged]) <= tolerance[converged]
@@ -192,6 +192,6 @@ def _logits(rows: Tensor, theta: Tensor) -> Tensor:
 
 
 def _gradient(slope: Tensor, rows: Tensor) -> Tensor:
-    """Return gradients [K', C, P] float64 from the losses' slopes [K', N, C] in the logits, as one product."""
+    """Return gradients [K', C, P] float64 from the losses' slopes [K', N, C] over the logits, as one product."""
     flat = slope.transpose(1, 2).flatten(0, 1) @ rows
     return flat.view(len(slope), -1, rows.shape[1]).double()

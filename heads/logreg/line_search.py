@@ -38,7 +38,7 @@ class Point:
 
     Attributes:
         length: [K'] step length, or 0 after a failure.
-        logits, slope: [K', N, C] logits, and the losses' derivative in them.
+        logits, slope: [K', N, C] logits, and the losses' derivative with respect to them.
         value: [K'] objective.
         failed: [K'] whether no trial was acceptable.
     """
@@ -51,7 +51,7 @@ class Point:
 
 
 def evaluate(mean_losses: MeanLosses, logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean losses [K'] in float64, and their derivative [K', N, C] in the logits."""
+    """Return the mean losses [K'] in float64, and their derivative [K', N, C] with respect to the logits."""
     leaf = logits.detach().requires_grad_()
     losses = mean_losses(leaf, index)
     (slope,) = torch.autograd.grad(losses.sum(), leaf)
@@ -67,11 +67,11 @@ def line_search(
     value: Tensor,
     rounding: float,
 ) -> Point:
-    """Search step lengths for the heads index [K'] at logits [K', N, C], which a step of length 1 moves by change.
+    """Search a step length for each head in index [K']; a step of length 1 moves logits [K', N, C] by change.
 
-    A length is accepted if the slope is no longer steep (Wolfe's curvature condition), does not rise by more than half
-    the initial steepness, and the value has not risen beyond rounding. Near the optimum, values change by less than
-    their rounding while slopes are still exact, hence the test of the slope: Hager and Zhang, "A new
+    A length is accepted if the slope there lies between -0.9 times (Wolfe's curvature condition) and 0.5 times the
+    initial steepness, and the value has not risen by more than rounding. Near the optimum, values change by less than
+    their rounding while slopes are still accurate, hence the test of the slope: Hager and Zhang, "A new
     conjugate gradient method with guaranteed descent and an efficient line search", SIAM J. Optim. 2005, section 4.
     """
     bracket = _Bracket(line, value + rounding * value.abs())
@@ -108,7 +108,7 @@ class _Bracket:
         self.low_slope = line.slope.clone()
 
     def classify(self, left: Tensor, loss: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the objective of the heads left at their length, and which of these lengths are rejected."""
+        """Update the bounds of the heads left, and return their objectives and which of their lengths are rejected."""
         t, linear, square = self.length[left], self.line.linear[left], self.line.square[left]
         value = loss + self.line.constant[left] + t * linear + t * t * square / 2
         along = slope + linear + t * square
@@ -120,7 +120,7 @@ class _Bracket:
         return value, far | near
 
     def narrow(self, left: Tensor) -> None:
-        """Set the next length where a linear slope would be 0, or four times as far without an upper bound."""
+        """Set the next length: where the interpolated slope is 0, or four times the last without an upper bound."""
         low, high, low_slope = self.low[left], self.high[left], self.low_slope[left]
         share = (low_slope / (low_slope - self.high_slope[left])).nan_to_num(0.5).clamp(0.1, 0.9)
         inside = low + (high.nan_to_num(posinf=0.0) - low) * share

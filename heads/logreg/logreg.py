@@ -20,12 +20,12 @@ BUDGET_BYTES = 2**30
 
 
 class LogisticRegression(Classifier):
-    """Logits are W x + b at the optimum of the convex objective, found by L-BFGS.
+    """Logits are W x + b at the optimum of a penalised loss, found by L-BFGS.
 
-    The objective is the mean loss + |W|^2 / (2 C N), with the same optimum as scikit-learn's for weights of mean 1 (for
-    two classes, where scikit-learn has one column, the optimum for its 2 C); the bias is not regularised. The default
-    tolerances of common solvers can leave errors of 0.1 in probabilities, so the solution states its gradient norm. Liu
-    and Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989.
+    The objective is the mean loss + |W|^2 / (2 C N); the bias is not regularised. For weights of mean 1 it has the same
+    optimum as scikit-learn's (with two classes, for which scikit-learn fits one column, as scikit-learn's at 2 C). The
+    default tolerances of common solvers can leave errors of 0.1 in probabilities, so the solution states its gradient
+    norm. Liu and Nocedal, "On the limited memory BFGS method for large scale optimization", Math. Programming 1989.
     """
 
     is_closed_form: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class LogisticRegression(Classifier):
     """Maximum number of solver steps; a run that reaches it reports that it did not converge."""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
-        """Build a layer at zero for the solution; nothing is drawn from generator."""
+        """Build a layer of zeros to hold the solution; nothing is drawn from generator."""
         return zero_layer(dim, classes)
 
     def solve(self, x: Tensor, mean_loss: Callable[[Tensor], Tensor], classes: int) -> Solution:
@@ -57,12 +57,13 @@ class LogisticRegression(Classifier):
 def solve_path(specs: Sequence[LogisticRegression], x: Tensor, mean_losses: MeanLosses, classes: int) -> list[Solution]:
     """Solve K heads on the same features x [N, D] and classes; all other options may differ.
 
-    mean_losses(logits [K', N, C], index [K'] int64) returns the mean loss [K'] of the heads index of specs, without
-    their penalty. It is differentiated by autograd, must treat heads independently, and is called with both float32 and
-    float64 logits.
+    mean_losses(logits [K', N, C], index [K'] int64) returns the mean losses [K'] of the heads at these indices of
+    specs, without penalties. It is differentiated by autograd, must treat heads independently, and is called with both
+    float32 and float64 logits.
 
     Rows are centred, which moves W mean into the unpenalised bias, and rotated into the covariance's eigenbasis, which
-    keeps |W| and so the optimum. There the Hessian is nearly diagonal in the features, which preconditions the search.
+    keeps |W|, so the optimum stays the same. There the Hessian is nearly diagonal in the features, which preconditions
+    the search.
 
     A head takes 64 bytes for each of its N C logits and 8 (10 + MEMORY) for each of its C (min(N, D) + 1) numbers. As
     many heads as fit into `BUDGET_BYTES` are solved at once, at least one. The rows take another 28 N D bytes.

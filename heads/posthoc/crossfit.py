@@ -38,8 +38,9 @@ def cross_fitted(
 ) -> CrossFitted:
     """Predict rows with layers fitted to the other folds.
 
-    A fold gets no calibration and no tuned decision if the other folds contain no rows of any trained class. The logits
-    [N, C] are adjusted, with -inf for impossible classes of a row; for the other arguments and errors see `crossed`.
+    A fold gets no calibration and no tuned decision if neither the other folds nor `also` have rows of trained classes.
+    The logits [N, C] are adjusted, with -inf for impossible classes of a row; for the other arguments and errors see
+    `crossed`.
     """
     return crossed(layers, lambda _: logits, labels, folds, prior, also)
 
@@ -91,7 +92,7 @@ def _fitted_without(layers: Layers, rows: Calibration, prior: Tensor | None, fol
     try:
         return layers.fitted_to(rows, prior)
     except ValueError as error:
-        raise ValueError(f"Without fold {fold + 1}, which is evaluated: {error}") from error
+        raise ValueError(f"Layers that predict fold {fold + 1} must be fitted without it, but: {error}") from error
 
 
 def folds_of(labels: Tensor, groups: Tensor | None) -> Tensor:

@@ -32,7 +32,7 @@ class Layers:
 
     @classmethod
     def of(cls, spec: PosthocSpec, class_names: tuple[str, ...], background: tuple[int, ...] = ()) -> "Layers":
-        """Build layers with given shifts only; `fitted_to` adds the fitted parts."""
+        """Build unfitted layers, whose only decision offsets are given shifts; `fitted_to` fits the others."""
         empty = cls(spec, class_names, background)
         return replace(empty, bias=empty._given_bias())
 
@@ -63,8 +63,8 @@ class Layers:
         """Return the layers refitted to rows, weighted to represent a class prior [C] if given.
 
         Raises:
-            ValueError: there are no rows, a label has logit -inf, a logit is NaN, or a required recall or precision
-                cannot be reached.
+            ValueError: there are no rows, a label has logit -inf, a logit is NaN or +inf, thresholds have no row to
+                average over, or a required recall or precision cannot be reached.
         """
         weight = None if prior is None else rows.weights(prior)
         checked(rows.logits, rows.labels, weight, "calibration and decisions")

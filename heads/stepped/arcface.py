@@ -36,9 +36,9 @@ class ArcFace(MarginClassifier):
     )
     """Factor on the cosines; if empty, it is chosen by the number of classes (10 to 30)."""
     centers: int = Field(default=1, ge=1, le=10, title="ArcFace: centres per class")
-    """Centres per class, of which the nearest counts; classes with fewer than twice as many rows get one."""
+    """Centres per class, of which the nearest counts; classes with fewer than two rows per centre get one."""
     warmup: float = Field(
-        default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: warm-up share of the margin"
+        default=0.15, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: margin warm-up (share of training)"
     )
     """Share of training during which the margin rises linearly from 0."""
     easy_margin: bool = Field(default=False, title="ArcFace: easy margin")
@@ -46,7 +46,7 @@ class ArcFace(MarginClassifier):
     tail_exponent: float = Field(
         default=0.0, ge=0, le=1, json_schema_extra=SWEPT, title="ArcFace: tail exponent of the margin"
     )
-    """Exponent in a class's margin (n_min / n_j)^exponent; 0 is uniform, 1/4 is that of Cao et al., NeurIPS 2019."""
+    """Exponent of a class's factor (n_min / n_j)^exponent on the margin; 1/4 is that of Cao et al., NeurIPS 2019."""
     init: Literal["random", "class_means"] = Field(default="random", title="ArcFace: initial weights")
     """Initial weights: random directions, or the mean direction of each class's rows."""
 
@@ -67,7 +67,7 @@ class ArcFace(MarginClassifier):
         super().start(layer, rows, generator)
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
-        """Return the logits [N, C+] = scale cos, with the margin on each row's class own [N]; see `Classifier`."""
+        """Return the logits [N, C+] = scale cos, with the margin on each row's class in own [N]; see `Classifier`."""
         factor = number(scale, logits)
         cos = own_scores(logits, own) / factor
         margins = class_margins(self.margin, counts, self.tail_exponent, logits)[own]
@@ -79,9 +79,9 @@ def widened(cos: Tensor, margin: Tensor, easy: bool = False) -> Tensor:
     """Return cos(θ + margin) for cos = cos θ, continued so that it never rises as θ grows.
 
     Past θ = π - margin, where cos θ = -cos(margin), the cosine of the sum would rise again and reward a row for being
-    further away. There, cos θ - margin sin(margin) keeps falling (as in the ArcFace authors' code). An easy margin
-    vanishes from θ = π/2 on. The sum is expanded, because acos has no finite derivative at ±1; below the floor, sin θ
-    has derivative 0.
+    further away. There, the result is cos θ - margin sin(margin), which keeps falling, as in the ArcFace authors' code.
+    An easy margin is 0 from θ = π/2 on, where the result jumps up. cos(θ + margin) is expanded, because acos has no
+    finite derivative at ±1; below its floor of 1e-6, sin θ has derivative 0.
     """
     sin = (1 - cos.square()).clamp_min(1e-12).sqrt()
     added = cos * margin.cos() - sin * margin.sin()

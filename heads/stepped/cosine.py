@@ -15,7 +15,7 @@ from frostbench.heads.stepped.text_weights import text_weights
 
 
 class CosineClassifier(Classifier):
-    """A classifier with a `CosineLayer`. A kind declares `scale`, and `init` unless it overrides its uses."""
+    """A classifier with a `CosineLayer`. A kind declares `scale`, and `init` unless it overrides what reads `init`."""
 
     is_cosine: ClassVar[bool] = True
 
@@ -36,7 +36,7 @@ class CosineClassifier(Classifier):
         return "init=class_means" if self.init == "class_means" else ""
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> "CosineLayer":
-        """Build the layer from width dim to that many classes, with random directions from generator."""
+        """Build the layer with `dim` inputs and `classes` outputs, with random directions from generator."""
         return random_layer(dim, classes, self.scale, generator, self.centers_per_class)
 
     def start(self, layer: "CosineLayer", rows: Rows, generator: torch.Generator) -> None:
@@ -46,11 +46,11 @@ class CosineClassifier(Classifier):
 
 
 class Cosine(CosineClassifier):
-    """Logits are scale times the cosine between the row and its class's weight, trained with gradient steps; no bias.
+    """Logits are scale times the cosine between the row and each class's weight, trained with gradient steps; no bias.
 
     Gidaris and Komodakis, "Dynamic few-shot visual learning without forgetting", CVPR 2018. The length of a row has no
-    influence, so rescaling the features changes nothing. Centre them: a direction that all rows share leaves little
-    angle between the classes.
+    influence, so rescaling the features changes nothing. Centre the features: a direction that all rows share leaves
+    only small angles between the classes.
     """
 
     kind: Literal["cosine"] = "cosine"
@@ -105,7 +105,7 @@ class Cosine(CosineClassifier):
 
 
 class CosineLayer(nn.Module):
-    """Scale times the cosine between a row and a class's centres: the nearest, or all of them softly.
+    """Scale times the cosine between a row and a class's centres: the nearest, or a soft maximum over them.
 
     A class has M centres, of which `used` [C, M] marks those that count. combine "max" takes the nearest; "lse" takes
     the log of the mean of exp(scale cos) over them, so that M equal centres behave as one.
@@ -155,7 +155,7 @@ def unit_rows(x: Tensor) -> Tensor:
 def random_layer(
     dim: int, classes: int, scale: float | None, generator: torch.Generator, centers: int = 1
 ) -> CosineLayer:
-    """Build a layer of random unit weights [classes, centers, dim], with the scale or else the default one."""
+    """Build a layer of random unit weights [classes, centers, dim], with the default scale if scale is None."""
     weight = unit_rows(torch.randn(classes, centers, dim, generator=generator))
     return CosineLayer(weight, default_scale(classes) if scale is None else scale)
 
@@ -163,8 +163,8 @@ def random_layer(
 def start_at_means(layer: CosineLayer, rows: Rows, generator: torch.Generator) -> None:
     """Set each class's weights to the mean direction of its rows, plus a jitter of length 1e-3 per centre.
 
-    The jitter separates the centres of a class, and keeps a class with one row away from cos = 1, where an angle has no
-    gradient. Classes without rows, or whose rows cancel out, keep their weights.
+    The jitter separates the centres of a class, and keeps a class with one row away from cos = 1, where the
+    derivative of the angle is infinite. Classes without rows, or whose rows cancel out, keep their weights.
     """
     means, _ = class_means(unit_rows(rows.x.double()), rows.labels, rows.weight, rows.classes)
     directions = unit_rows(means).to(layer.weight).unsqueeze(1)

@@ -31,7 +31,7 @@ class Marginal(Protocol):
 class ExternalClassifier(PluginSpec, Classifier):
     """A classifier from a Python file, trained with gradient steps; docs/plugins.md describes such a file.
 
-    The file is run when the head is built and when its bundle is loaded, but not when this spec is read.
+    The file is run only if the user names it, never because this spec is read, its head built or its bundle loaded.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("build",)
@@ -46,7 +46,7 @@ class ExternalClassifier(PluginSpec, Classifier):
     """Options of the plugin's class, which checks them."""
 
     def checked(self) -> Spec:
-        """Return the plugin's own spec; its module is checked when it is built, once its widths are known."""
+        """Return the plugin's own spec; the module is checked in `build`, where its widths are known."""
         return self.inner()
 
     @property
@@ -55,14 +55,14 @@ class ExternalClassifier(PluginSpec, Classifier):
         return has_method(type(self.inner()), "margined")
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> nn.Module:
-        """Build the plugin's module from width dim to that many classes.
+        """Build the plugin's module with `dim` inputs and `classes` outputs.
 
-        torch's global generator is seeded from generator meanwhile, so that modules that draw from it, such as
+        Meanwhile, torch's global generator is seeded from generator, so that modules that draw from the former, such as
         nn.Linear, are reproducible too.
 
         Raises:
-            PluginError: as `inner`; or the module does not return logits [N, C], fails under vmap, or lacks the scale
-                that a margin needs.
+            PluginError: as `inner`; or the result is no module, does not return logits [N, C], fails under vmap, or
+                lacks the scale that a margin needs.
         """
         seed = int(torch.randint(2**31, (), generator=generator, device=generator.device))
         with torch.random.fork_rng(devices=[]):
@@ -80,12 +80,12 @@ class ExternalClassifier(PluginSpec, Classifier):
     def _check(self, module: nn.Module, dim: int, classes: int) -> None:
         if not isinstance(module, nn.Module):
             raise PluginError(
-                f"build must return a torch.nn.Module, but that of {self.name} returns {type(module).__name__}."
+                f"`build` must return a torch.nn.Module, but that of {self.name} returns {type(module).__name__}."
             )
         if self.has_margin and not hasattr(module, "scale"):
             raise PluginError(
-                f"A head with margined needs a module with the attribute scale, but that of {self.name} has none. "
-                "Set it to the factor on the cosines."
+                "A plugin head that defines `margined` must build a module with the attribute `scale`, but that of "
+                f"{self.name} has none. Set `scale` to the factor on the cosines."
             )
         was_training = module.training
         module.eval()

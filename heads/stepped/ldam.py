@@ -41,6 +41,6 @@ class Ldam(MarginClassifier):
         return self.max_margin > 0
 
     def margined(self, logits: Tensor, own: Tensor, counts: Tensor, scale: Number, progress: Number) -> Tensor:
-        """Return the logits [N, C+] = scale cos, with each row's margin on its class own [N]; see `Classifier`."""
+        """Return the logits [N, C+] = scale cos, with the margin on each row's class in own [N]; see `Classifier`."""
         margins = class_margins(self.max_margin, counts, 0.25, logits)[own]
         return with_own_changed(logits, own, -number(scale, logits) * margins)

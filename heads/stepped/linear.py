@@ -15,5 +15,5 @@ class Linear(Classifier):
     kind: Literal["linear"] = "linear"
 
     def build(self, dim: int, classes: int, generator: torch.Generator) -> Dense:
-        """Build the layer from width dim to that many classes, initialised from generator."""
+        """Build the layer with `dim` inputs and `classes` outputs, initialised from generator."""
         return linear_layer(dim, classes, generator)

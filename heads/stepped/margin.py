@@ -1,7 +1,7 @@
 """Shared parts of the margin heads: their base class, per-class margins, warm-up, and the true class's column.
 
-The functions run in training steps that torch.func.vmap lifts to many heads at once. So a number is a float or a 0-d
-tensor (of one head in a stack), nothing branches on a tensor, and nothing is written by index.
+The functions run in training steps of many heads at once under torch.func.vmap. So a number is a float or a 0-d tensor
+(of one head in a stack), nothing branches on a tensor, and nothing is written by index.
 """
 
 from typing import ClassVar
@@ -54,7 +54,7 @@ def warmed_up(progress: Number, warmup: Number, like: Tensor) -> Tensor:
 
 
 def own_scores(logits: Tensor, own: Tensor) -> Tensor:
-    """Return each row's logit [N] of its class own [N] int, from logits [N, C+]."""
+    """Return each row's logit [N] for its class in own [N] int, from logits [N, C+]."""
     return torch.where(_is_own(logits, own), logits, torch.zeros_like(logits)).sum(1)
 
 

@@ -15,9 +15,9 @@ from frostbench.heads.stepped.cosine import CosineClassifier, CosineLayer, unit_
 class Prototype(CosineClassifier):
     """Logits are scale times the cosine to a class's prototypes, which start at its clusters and are then trained.
 
-    A class gets one prototype per five rows, and at least one. Several prototypes found by k-means follow Rippel et
-    al., "Metric learning with adaptive density discrimination", ICLR 2016; the cosine with a temperature follows Snell
-    et al., "Prototypical networks", NeurIPS 2017, and Gidaris and Komodakis, CVPR 2018.
+    A class gets one prototype per five rows, from one to `centers`. Several prototypes by k-means follow Rippel et al.,
+    "Metric learning with adaptive density discrimination", ICLR 2016; the cosine with a temperature follows Snell et
+    al., "Prototypical networks", NeurIPS 2017, and Gidaris and Komodakis, CVPR 2018.
     """
 
     remarks: ClassVar[tuple[Remark, ...]] = (
@@ -29,10 +29,10 @@ class Prototype(CosineClassifier):
         ),
     )
     kind: Literal["prototype"] = "prototype"
-    centers: int = Field(default=1, ge=1, le=5, title="Prototypes: most per class")
+    centers: int = Field(default=1, ge=1, le=5, title="Prototypes: maximum per class")
     """Maximum number of prototypes per class; a class gets one per five rows, and at least one."""
     combine: Literal["max", "lse"] = Field(default="max", title="Prototypes: nearest or soft maximum")
-    """Whether only the nearest prototype of a class counts (max), or all by their mean of exp(scale cos) (lse)."""
+    """Whether only a class's nearest prototype counts (max), or all by the log of their mean exp(scale cos) (lse)."""
     scale: float | None = Field(
         default=None,
         ge=1,

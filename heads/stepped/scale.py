@@ -7,11 +7,11 @@ WIDEST_SCALE = 30.0
 
 
 def default_scale(classes: int) -> float:
-    """Return the default scale for cosine logits of that many classes over frozen features, from 10 to 30.
+    """Return the default scale, from 10 to 30, for cosine logits of `classes` classes over frozen features.
 
     It is twice the larger of two known values: AdaCos' fixed scale sqrt(2) log(C - 1) (Zhang et al., "AdaCos:
     adaptively scaling cosine logits", CVPR 2019) and the smallest scale at which a class can reach the probability
-    0.999 (Wang et al., "CosFace", CVPR 2018, section 3.3). Both assume class directions at right angles or better.
+    0.999 (Wang et al., "CosFace", CVPR 2018, section 3.3). Both assume class directions at right angles or wider.
     Frozen features rarely allow that: the gap between the true class's cosine and the others stays smaller, so the
     scale must be larger. AdaCos' value is 0 for two classes.
 

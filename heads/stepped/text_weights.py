@@ -16,7 +16,7 @@ def text_weights(file: str, sha256: str, class_names: tuple[str, ...]) -> Tensor
     The file is an .npz with `weights` [names, D] and `class_names` [names] of strings; further names are ignored.
 
     Raises:
-        ValueError: the file is missing, does not match sha256, or lacks a class.
+        ValueError: class_names is empty, or the file is missing or invalid, does not match sha256, or lacks a class.
     """
     path = Path(file)
     if not class_names:
@@ -38,7 +38,7 @@ def _rows_by_name(path: Path, class_names: tuple[str, ...]) -> Tensor:
     weights, names = _arrays(path)
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{path} must name each class once, but {twice} occur twice. Keep one row of each.")
+        raise ValueError(f"{path} must name each class once, but {twice} are repeated. Keep one row of each.")
     missing = [name for name in class_names if name not in names]
     if missing:
         raise ValueError(

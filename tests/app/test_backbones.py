@@ -21,7 +21,7 @@ def test_backbones_are_listed_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     assert "DINOv3 License" in small
     assert small.split()[-1] == "gated"
     (hint,) = [line for line in lines if line.startswith("gated, such as huggingface:facebook/dinov3-vits16-pretrain")]
-    assert hint.endswith("then `hf auth login`; offline --weights FOLDER with its files")
+    assert hint.endswith("then `hf auth login`; offline: --weights FOLDER with the repository's files")
     assert max(map(len, lines[: lines.index("")])) < 130
     some = run("*sat493m").output.splitlines()
     assert [line.split()[0] for line in some[1 : some.index("")]] == [

@@ -29,7 +29,7 @@ def test_test_rows_are_measured_on_request(frostbench, bench_file):
     [
         (["--out", "report.pdf"], "a calibration report must end in .html, got 'report.pdf'"),
         (["--baseline", "ful"], "got 'ful'"),
-        (["--set", "seeds=[0, 7]"], "lacks 1 of 2 of row 'plain'"),
+        (["--set", "seeds=[0, 7]"], "lacks 1 of 2 runs of row 'plain'"),
         (["--ood", "CACHE"], "Images for OOD detection must not be in the bench's cache"),
     ],
 )

@@ -15,9 +15,9 @@ def test_embedding_shows_the_recipe_warns_of_missing_groups_and_counts(frostbenc
     assert "interpolation bicubic" in result.out
     assert "92 of 93 images embedded, 1 quarantined" in result.out
     assert "NO GROUPS" in result.err
-    assert "not embedded: digit 0/broken.png: is not an image in a format that is read here" in result.out
+    assert "not embedded: digit 0/broken.png: is not an image in a supported format" in result.out
     listed = frostbench("cache", "bad", tmp_path / "cache").out
-    assert listed == "digit 0/broken.png\tis not an image in a format that is read here\n"
+    assert listed == "digit 0/broken.png\tis not an image in a supported format\n"
 
 
 def test_a_source_without_a_single_good_image_is_a_failure(frostbench, tmp_path):
@@ -127,7 +127,7 @@ def test_imported_vectors_can_train_but_not_predict_images(frostbench, photos, t
     assert ": macro F1 " in trained.out
     refused = frostbench("predict", "head", photos)
     assert refused.status == 2
-    assert "these were imported, so their recipe is unknown (my own network)" in refused.err
+    assert "these were imported, so their recipe is unknown (model 'my own network')" in refused.err
 
 
 def test_several_backbones_and_sizes_come_from_one_decode(frostbench, photos, tmp_path):
@@ -185,9 +185,9 @@ def test_view_sets_are_made_listed_and_trained_on(frostbench, small_cache, tmp_p
     result = frostbench("views", "make", tmp_path / "cache", "mixed", "--policy", "cutmix", "--set", "alpha=0.5")
     assert result.status == 0, result.err
     assert "views by cutmix(alpha=0.5), 0 quarantined" in result.out
-    assert "To train on them: --set view_sets=[mixed]" in result.out
+    assert "To train on these views: --set view_sets=[mixed]" in result.out
     result = frostbench("views", "make", tmp_path / "cache", "flip", "--policy", "flip", "--role", "eval")
-    assert "To average predictions over them: --set tta=[flip]" in result.out
+    assert "To average predictions over these views: --set tta=[flip]" in result.out
     listed = frostbench("views", "list", tmp_path / "cache").out.splitlines()
     assert [line.split("\t")[:2] for line in listed] == [["flip", "eval"], ["mixed", "train"]]
     assert "no view sets" in frostbench("views", "list", small_cache).out

@@ -60,7 +60,7 @@ def test_neighbours_of_a_row_and_of_all(cache: Path, tmp_path: Path) -> None:
 
 def test_neighbours_need_a_query(cache: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", "neighbours", str(cache)])
-    assert "Give --id, --image, or (for all rows) --out; got 0 rows, 0 images and no output file." in str(
+    assert "Give either --id or --image, or only --out for all rows; got 0 rows, 0 images and no output file." in str(
         result.exception
     )
 
@@ -112,7 +112,7 @@ def test_balance(cache: Path, tmp_path: Path) -> None:
 
 def test_balance_without_a_possible_split_notes_that(cache: Path) -> None:
     out = output_of("balance", cache, "--split", "source=given")
-    assert "note: roles are not counted: source=given needs a split column" in out
+    assert "note: roles are not counted: source=given needs splits stated by the image source" in out
     assert "3 classes (3 medium by all rows)" in out
 
 

@@ -43,7 +43,7 @@ def test_predictions_are_written_in_three_forms(frostbench, bundle, photos, tmp_
     table = getattr(pd, f"read_{ending}")(out)
     assert list(table.columns[:4]) == ["image", "class", "probability", "error"]
     assert table["probability"].dropna().between(1 / 3, 1).all()
-    assert table.loc[40, "error"] == "is not an image in a format that is read here"
+    assert table.loc[40, "error"] == "is not an image in a supported format"
     assert pd.isna(table.loc[40, "class"])
     assert table.loc[:39, [f"p:digit {d}" for d in (0, 1, 8)]].sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-5)
 
@@ -190,7 +190,7 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["PHOTOS", "--prior", "Uniform"], "A prior must be trained, uniform or a file"),
+        (["PHOTOS", "--prior", "Uniform"], "A prior must be `trained`, `uniform` or a file"),
         (["PHOTOS", "--prior", "NAN"], "Shares of a prior must be non-negative numbers"),
         (["PHOTOS", "--out", "nowhere/x.csv"], "nowhere does not exist. Create it"),
         (["PHOTOS", "--prior", "FILE"], "['digit 8'] are missing and ['digit 9'] are unknown"),
@@ -328,8 +328,7 @@ def test_a_csv_of_names_that_are_formulas_is_told(frostbench, bundle, photos, tm
     monkeypatch.chdir(tmp_path)
     result = frostbench("predict", bundle, "=1+1.png", "--out", "x.csv")
     assert (
-        "note: 1 texts that a spreadsheet would evaluate as formulas are written with a leading apostrophe"
-        in result.err
+        "note: 1 text that a spreadsheet would evaluate as a formula is written with a leading apostrophe" in result.err
     )
     assert pd.read_csv("x.csv")["image"].tolist() == ["'=1+1.png"]
     result = frostbench("predict", bundle, "=1+1.png", "--out", "x.json")

@@ -58,7 +58,7 @@ def test_no_character_ends_a_command(old_terminal, odd_photos, bundle, tmp_path,
     status, result, errors = old_terminal(encoding, "predict", bundle, odd_photos)
     assert (status, result.count("\n")) == (0, 5), errors
     status, _, errors = old_terminal(encoding, "predict", bundle, tmp_path / "nothing 日本", "--prior", "größe…")
-    assert (status, "frostbench: A prior must be trained, uniform or a file" in errors) == (2, True)
+    assert (status, "frostbench: A prior must be `trained`, `uniform` or a file" in errors) == (2, True)
 
 
 def test_help_and_pipes_of_another_encoding():

@@ -85,7 +85,7 @@ def test_budgets_that_differ_are_refused_and_an_unfinished_bench_is_not_compared
     assert "equally many settings, but 'plain' has 1, 'smooth' has 3" in refused.err
     early = frostbench("compare", tuned_file)
     assert early.status == 2
-    assert "lacks 2 of 2 of row 'plain @ lr=1e-07'" in early.err
+    assert "lacks 2 of 2 runs of row 'plain @ lr=1e-07'" in early.err
 
 
 def test_a_failed_setting_is_printed_and_the_command_succeeds(frostbench, tuned_file, monkeypatch):
@@ -112,7 +112,7 @@ def test_the_table_of_winners_is_aligned():
     few, many = (Tried(name, {}, RunSpec(), ("k",), 0.5, "") for name in ("", "lr=0.01, margin=0.3"))
     found = {"solved": Tuned((few,), few, ()), "arcface": Tuned((many,) * 12, many, ("lr=0.01 (largest of 4)",))}
     assert format_winners(found).splitlines() == [
-        "row      settings  macro F1  winner               at the edge of its values",
+        "row      settings  macro F1  winner               at the edge of the values tried",
         "solved          1    0.5000  nothing to tune",
         "arcface        12    0.5000  lr=0.01, margin=0.3  lr=0.01 (largest of 4)",
     ]

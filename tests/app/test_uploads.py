@@ -49,7 +49,7 @@ def test_bytes_are_stored_unchanged(tmp_path):
 def test_an_image_that_is_too_large_leaves_nothing(tmp_path):
     uploads = Uploads(tmp_path, most_bytes=2**20, most_total=2**22)
     assert uploads.get(take(uploads, bytes(2**20))).size == 2**20
-    with pytest.raises(UploadError, match="An image may have at most 1 MB, but this one is larger"):
+    with pytest.raises(UploadError, match="An image may have at most 1 MiB, but this one is larger"):
         take(uploads, bytes(2**20), b"1")
     assert files(tmp_path) == ["image"]
     assert len(list(tmp_path.iterdir())) == 1

@@ -112,7 +112,7 @@ def test_a_file_that_is_too_large_for_a_form_is_refused(files):
         with (below / name).open("wb") as file:
             file.truncate(size)
     assert here.file("fits.npz").name == "fits.npz"
-    with pytest.raises(SettingsError, match=r"at most 100 MB, but 'large.npz' has 300 MB. Use the command line"):
+    with pytest.raises(SettingsError, match=r"at most 100 MiB, but 'large.npz' has 300 MiB. Use the command line"):
         here.file("large.npz")
 
 

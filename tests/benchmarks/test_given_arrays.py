@@ -174,7 +174,7 @@ def test_other_shapes_are_refused_in_words(arrays, tmp_path):
         head.predict(x[0])
     with pytest.raises(ValueError, match=r"arrays \[N, D\] with the same rows"):
         head.predict(x[None])
-    with pytest.raises(ValueError, match="are missing among"):
+    with pytest.raises(ValueError, match="are not among"):
         head.predict({"other": x})
     assert head.predict_proba(x[:0]).shape == (0, 3)
     save(head.head, tmp_path / "bundle")
@@ -188,7 +188,7 @@ def test_no_rows_and_rows_that_are_not_finite_are_no_training_data(arrays):
         fit(x[:0], labels[:0], SOLVED)
     wrong = x.copy()
     wrong[3] = np.nan
-    with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows are not, the first is row 3"):
+    with pytest.raises(ValueError, match="vectors must be finite, but 1 of 90 rows is not; the first is row 3"):
         fit(wrong, labels, SOLVED)
     with pytest.raises(ValueError, match=r"duplicate names \['1'\]. Name each column once"):
         fit({1: x, "1": x}, labels, SOLVED)

@@ -202,6 +202,15 @@ def test_a_command_names_source_and_options() -> None:
     )
 
 
+def test_several_edited_recipes_are_told_in_the_plural(world: Path) -> None:
+    stored = read_json(world / "cache" / "cache.json")
+    for column in stored["columns"].values():
+        column["recipe"]["size"] += 1
+    write_json(world / "cache" / "cache.json", stored)
+    (finding,) = diagnose(world / "cache")
+    assert finding.what.endswith("was edited: the recipes of cls, patch_mean do not match their hashes.")
+
+
 def test_several_harms_are_all_named_and_repaired(world: Path) -> None:
     cache = world / "cache"
     before = files_of(cache)

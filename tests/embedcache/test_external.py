@@ -213,8 +213,8 @@ def save_lists(path: Path, rows: list[Any]) -> Path:
         (lambda p: save_torch(p, {"a": [1, 2]}), "a tensor or a dict of tensors"),
         (lambda p: save_torch(p, Path("x")), "without executing pickled code"),
         (lambda p: save_lists(p, [[1.0], [1.0, 2.0], [1.0], [1.0]]), r"the same length.*\[1, 2\]"),
-        (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), "1 of 'v' are null"),
-        (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), "1 nulls"),
+        (lambda p: save_lists(p, [[1.0], None, [1.0], [1.0]]), r"column 'v' has none in 1 cell\. Drop"),
+        (lambda p: save_lists(p, [[1.0], [None], [1.0], [1.0]]), r"1 null\. Repair"),
         (lambda p: p / "none.npy", "Check the path"),
         (lambda p: p / "vectors.csv", "must be in a .npy, .pt or .parquet"),
     ],
@@ -242,7 +242,7 @@ def test_manifests_and_folders_are_checked(tmp_path: Path) -> None:
         import_vectors(vectors, manifest(tmp_path, id=["a", "a", "b", "c"]), tmp_path / "c", "m")
     with pytest.raises(CacheError, match="needs a new or empty folder"):
         import_vectors(vectors, manifest(tmp_path), tmp_path, "m")
-    with pytest.raises(CacheError, match="is no folder"):
+    with pytest.raises(CacheError, match="is not a folder"):
         import_vectors(vectors, manifest(tmp_path), vectors, "m")
 
 
@@ -282,10 +282,10 @@ def test_without_a_shared_column_rows_are_joined_by_position_and_this_is_told(tm
     [
         (
             ["a", "b", "c", "e"],
-            r"1 rows of manifest.csv have no vector \('d'\) and 1 vectors of x.parquet have no row \('e",
+            r"1 row of manifest.csv has no vector \('d'\) and 1 vector of x.parquet has no row \('e",
         ),
-        (["a", "b", "c", "c"], "filled and unique, but 1 values of x.parquet are not, for example 'c'"),
-        (["a", "b", "c", None], "1 values of x.parquet are not, for example None"),
+        (["a", "b", "c", "c"], "filled and unique, but 1 value of x.parquet is not, for example 'c'"),
+        (["a", "b", "c", None], "1 value of x.parquet is not, for example None"),
     ],
 )
 def test_ids_that_differ_or_repeat_are_refused(tmp_path: Path, theirs: Any, message: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from colour_images import Colours, make_folder, run
+from colour_images import RECIPE, Colours, make_folder, run
 from PIL import Image
 
 from frostbench.embedcache.backbones import NotFiniteError
@@ -59,9 +59,14 @@ def test_a_batch_without_any_storable_vector_is_an_error(tmp_path: Path) -> None
     listing = make_folder(tmp_path / "images", 6)
     # 65504 / 250 = 262: the canary stays below, 2 * 255 * 255 does not.
     with pytest.raises(
-        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': column 'patch_mean' .* reaches 130050"
+        ValueError, match=r"no image of a batch of 4 .* 'a/000.png': its vector in column 'patch_mean' reaches 130050"
     ):
         run(listing, tmp_path / "large", Colours(scale=255.0))
+    exact = RECIPE.model_copy(update={"autocast": "float32"})
+    for recipe, advice in ((RECIPE, "choose autocast float32 or another pooling"), (exact, "choose another pooling")):
+        backbone = Colours(scale=255.0, recipes={"cls": recipe, "patch_mean": recipe})
+        with pytest.raises(ValueError, match=rf"Check that the weights belong to the model, and {advice}\.$"):
+            run(listing, tmp_path / advice, backbone)
     with pytest.raises(ValueError, match=r"no image of a batch of 4 .* 'a/000.png': the backbone gives NaN"):
         run(listing, tmp_path / "nan", Picky(reds=(0, 1, 2, 3, 4, 5)))
 

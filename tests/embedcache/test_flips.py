@@ -72,5 +72,5 @@ def test_a_split_of_other_settings_is_refused_under_this_name(make_cache) -> Non
     load_or_make_split(path, table, SplitSpec(seed=1))
     [other] = set((path / "splits").iterdir()) - {first}
     first.write_bytes(other.read_bytes())
-    with pytest.raises(CacheError, match="A split must have the settings in its name, but"):
+    with pytest.raises(CacheError, match="A split file must have the settings that its name identifies, but"):
         load_or_make_split(path, table, SplitSpec())

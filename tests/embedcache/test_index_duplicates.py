@@ -55,7 +55,7 @@ def test_a_chain_is_warned_of() -> None:
     found = index.duplicates(table_of(at(*(0.99 * step * i for i in range(6)))), 0.98)
     assert found.groups["chain"].tolist() == [True]
     assert found.groups["widest"][0] == pytest.approx(np.cos(0.99 * step * 5), abs=2e-3)
-    assert "1 groups are chains" in found.warnings[0]
+    assert "1 group is a chain" in found.warnings[0]
     assert "group 0 with 6 rows" in found.warnings[0]
     assert not index.duplicates(table_of(at(0, 0.99 * step, 1.98 * step)), 0.98).groups["chain"].any()
 

@@ -143,10 +143,10 @@ def test_classes_are_counted_by_role() -> None:
     assert found.classes["shots"].tolist() == ["many", "medium", "few", "none"]
     assert found.imbalance_ratio == 130
     told = "\n".join(found.warnings)
-    assert "1 classes have fewer than 5 rows, so their metrics are mostly noise: c3." in told
-    assert "1 classes have one group, which a split cannot divide: c2." in told
-    assert "1 classes have no training row, so all their rows count as errors: c3." in told
-    assert "1 classes have no test row, so metrics of that role do not cover them: c2." in told
+    assert "1 class has fewer than 5 rows, so its metrics are mostly noise: c3." in told
+    assert "1 class has one group, which a split cannot divide: c2." in told
+    assert "1 class has no training row, so all its rows count as errors: c3." in told
+    assert "1 class has no test row, so metrics of that role do not cover it: c2." in told
 
 
 def test_effective_classes_are_all_where_all_are_equal() -> None:

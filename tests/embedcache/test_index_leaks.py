@@ -26,6 +26,8 @@ def test_leaks_name_the_nearest_training_row(leaky: tuple[FeatureTable, np.ndarr
     ]
     assert found.rows["cosine"].to_numpy() == pytest.approx(np.cos([0, 0.05, 0.1]), abs=1e-3)
     assert found.summary.to_numpy().tolist() == [["select", 2, 0, 1, 0.5], ["test", 3, 1, 1, 2 / 3]]
+    told = "1 of 2 select rows (50.0%) has a duplicate in training, so select metrics are too optimistic."
+    assert found.warnings[0].startswith(told)
     assert found.warnings[1].startswith("2 of 3 test rows (66.7%) have a duplicate in training")
 
 

@@ -45,7 +45,7 @@ def test_a_map_is_made_once_and_kept(make_cache: Any, monkeypatch: pytest.Monkey
 
 
 def test_a_map_needs_rows_and_umap_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"A map by pca needs at least 3 rows of 2 dimensions, got \[2, 2\]"):
+    with pytest.raises(ValueError, match=r"A map by pca needs at least 3 rows and 2 dimensions, got \[2, 2\]"):
         index.make_map(table_of(at(0, 1)))
     monkeypatch.setitem(__import__("sys").modules, "umap", None)
     with pytest.raises(ModuleNotFoundError, match=r'not installed. Run pip install "frostbench\[umap\]"'):

@@ -50,7 +50,7 @@ def test_12_bit_data_without_a_range_are_remarked_and_full_ones_are_not() -> Non
     assert decode_image(encoded(Image.fromarray(16 * TWELVE_BITS)))[1] == Remarks(grey=1)
     assert decode_image(encoded(Image.new("L", (2, 2), 7)))[1] == Remarks()
     both = (narrow + Remarks(grey=1)).sentences()
-    assert both[0].startswith("1 of 2 images with 16-bit grey values use a small part of the range")
+    assert both[0].startswith("1 of 2 images with 16-bit grey values uses a small part of the range")
     assert "If these are 12-bit values, embed with --intensity-range 0:4095." in both[0]
     assert "--intensity-range LOW:HIGH" in Remarks(grey=1, narrow=1, largest=40_000).sentences()[0]
 
@@ -61,7 +61,7 @@ def test_signed_wide_and_floating_values_are_read_by_a_stated_range() -> None:
     fractions = encoded(Image.fromarray(np.array([[0.0, 0.5, 2.0]], np.float32)), "TIFF")
     assert grey(fractions, intensity_range=(0.0, 1.0)) == [[0, 128, 255]]
     broken = encoded(Image.fromarray(np.array([[0.0, np.nan]], np.float32)), "TIFF")
-    with pytest.raises(DecodeError, match="NaN or infinity"):
+    with pytest.raises(DecodeError, match="NaN or infinite"):
         decode_bytes(broken, intensity_range=(0.0, 1.0))
 
 
@@ -106,7 +106,7 @@ def test_further_pages_and_frames_are_remarked_and_the_first_is_taken(kind: str)
     assert pixels[0, 0].tolist() == pytest.approx([255, 0, 0], abs=3)
     assert remarks == Remarks(pages=1)
     assert decode_image(encoded(frames[0], kind))[1] == Remarks()
-    assert remarks.sentences()[0].startswith("1 files hold several pages or frames, of which only the first is used.")
+    assert remarks.sentences()[0].startswith("1 file holds several pages or frames, of which only the first is used.")
 
 
 def test_the_second_picture_of_a_phone_photo_is_no_page() -> None:

@@ -65,16 +65,16 @@ ENTRANCES = [from_manifest, from_images, from_dataset, from_import]
 def test_integers_with_a_gap_which_pandas_stores_as_floats_are_the_integers(tmp_path: Path, read: Entrance) -> None:
     groups, warnings = read(tmp_path, {"group": pa.array([7.0, None, 7.0, 10.0])})
     assert groups == ["7", None, "7", "10"]
-    assert "1 of 4 images have no group; each of them counts as independent." in warnings
+    assert "1 of 4 images has no group and counts as independent." in warnings
 
 
 @pytest.mark.parametrize("read", ENTRANCES)
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (pa.array([1.5, 2.0, 3.0, 4.0]), r"column 'group' must hold text or whole numbers.*holds 1\.5, a float"),
-        (pa.array([True, False, True, False]), r"column 'group' must hold text or whole numbers.*holds bool"),
-        (pa.array([[1], [2], [1], [2]]), r"column 'group' must hold text or whole numbers.*holds list"),
+        (pa.array([1.5, 2.0, 3.0, 4.0]), r"column 'group' must hold text or whole numbers.*holds 1\.5 of type float"),
+        (pa.array([True, False, True, False]), r"column 'group' must hold text or whole numbers.*its type is bool"),
+        (pa.array([[1], [2], [1], [2]]), r"column 'group' must hold text or whole numbers.*its type is list"),
     ],
 )
 def test_a_named_column_of_another_type_is_an_error(

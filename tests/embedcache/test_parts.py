@@ -158,6 +158,22 @@ def test_files_of_killed_parts_are_tidied_away(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock"]
 
 
+def test_several_parts_are_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "PATIENCE", 1)
+    with part_lock(tmp_path, "0-of-3"):
+        with (
+            pytest.raises(CacheError, match=r"but process \d+ on .* \(part 0-of-3\) is writing "),
+            write_lock(tmp_path),
+        ):
+            pass
+        with part_lock(tmp_path, "2-of-3"):
+            told = r"process \d+ on .* \(part 0-of-3\), process \d+ on .* \(part 2-of-3\) are writing "
+            with pytest.raises(CacheError, match=f"but {told}"), write_lock(tmp_path):
+                pass
+            with pytest.raises(CacheError, match=f"cannot write 0-of-2 while {told}"), part_lock(tmp_path, "0-of-2"):
+                pass
+
+
 @pytest.mark.parametrize("text", ["3/2", "2/2", "0/0", "a/b", "1", "1/", "/3", "-1/3", "1/2/3", "1.0/2"])
 def test_texts_that_name_no_part_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="I/N"):

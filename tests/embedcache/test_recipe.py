@@ -73,7 +73,7 @@ def test_equal_recipes_do_not_differ_and_survive_json() -> None:
 @pytest.mark.parametrize("field", sorted(RESOLVED.keys() - {"provider", "model"}))
 def test_only_external_recipes_may_leave_fields_open(field: str) -> None:
     rest = {name: value for name, value in RESOLVED.items() if name != field}
-    with pytest.raises(ValidationError, match=f"must state every field, but {field} is missing"):
+    with pytest.raises(ValidationError, match=f"must state every field, but lacks {field}"):
         Recipe(**rest)
     assert unknown_fields(Recipe(**rest | {"provider": "external"})) == [field]
 

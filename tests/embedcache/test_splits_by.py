@@ -63,7 +63,7 @@ def test_classes_that_only_newer_rows_have_are_told_and_not_moved() -> None:
     assert split.roles.tolist() == ["train"] * 15 + ["test"] * 5
     assert split.report.missing["train"] == ("c1",)
     assert split.report.forced == ()
-    assert "The split by time leaves 1 classes without a training row." in split.report.warnings
+    assert "The split by time leaves 1 class without a training row." in split.report.warnings
 
 
 def test_folds_are_cut_from_what_is_older_than_the_test() -> None:
@@ -138,7 +138,7 @@ def test_roles_that_the_file_does_not_name_are_cut_from_train(listed: Any) -> No
 def test_unlisted_rows_are_an_error_or_have_a_stated_role(listed: Any) -> None:
     table = labelled(40, classes=2)
     roles = dict(list(wanted(table).items())[:28])
-    with pytest.raises(CacheError, match=r"but 12 of 40 rows are not in .*roles.csv, such as 'r00028'. Add them"):
+    with pytest.raises(CacheError, match=r"but 12 of 40 rows are not in .*roles.csv, such as 'r00028'. Add such rows"):
         make_split(table, listed(roles))
     split = make_split(table, listed(roles).model_copy(update={"unlisted": "calibrate"}))
     assert split.roles[28:].tolist() == ["calibrate"] * 12
@@ -151,9 +151,9 @@ def test_a_wrong_file_of_roles_is_told(listed: Any, tmp_path: Path) -> None:
     table = labelled(8, classes=2)
     good = wanted(table)
     for rows, told in (
-        (good | {"stranger": "train"}, r"1 ids are not in it, such as 'stranger'. The ids of the table look like"),
+        (good | {"stranger": "train"}, r"1 id is not in the table, such as 'stranger'. The ids of the table look"),
         (good | {"r00000": "holdout"}, r"A role file .* one of .* got \['holdout'\]"),
-        (dict.fromkeys(good, "test"), r"and some train, got \[\]"),
+        (dict.fromkeys(good, "test"), r"at least one row train, but no row has the role train"),
     ):
         with pytest.raises(CacheError, match=told):
             make_split(table, listed(rows))

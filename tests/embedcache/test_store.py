@@ -18,9 +18,10 @@ from frostbench.embedcache.storage.store import CacheError
 RECIPE = Recipe(provider="external", model="m")
 
 
-def write(tmp_path: Path, x: np.ndarray, ids: list[str] | None = None, dim: int = 2) -> None:
+def write(tmp_path: Path, x: np.ndarray, ids: list[str] | None = None, storage: str = "float16", dim: int = 2) -> None:
+    recipe = RECIPE.model_copy(update={"storage": storage})
     ids = ids or [f"i{k}" for k in range(len(x))]
-    store.write_shard(tmp_path, 0, ids, [b"\0" * 32] * len(ids), {"cls": x}, [], {"cls": RECIPE}, {"cls": dim})
+    store.write_shard(tmp_path, 0, ids, [b"\0" * 32] * len(ids), {"cls": x}, [], {"cls": recipe}, {"cls": dim})
 
 
 def test_json_is_sorted_atomic_and_round_trips(tmp_path: Path) -> None:
@@ -117,8 +118,12 @@ def test_equal_shards_are_equal_bytes(tmp_path: Path) -> None:
 def test_a_vector_that_is_not_finite_is_refused_by_name(tmp_path: Path, value: float) -> None:
     x = np.zeros((3, 2), np.float16)
     x[1, 1] = value
-    with pytest.raises(CacheError, match=r"must be finite, but column 'cls' of 'cat/2.png' is not"):
-        write(tmp_path, x, ["cat/1.png", "cat/2.png", "cat/3.png"])
+    names = ["cat/1.png", "cat/2.png", "cat/3.png"]
+    told = r"must be finite, but column 'cls' of 'cat/2.png' is not\. Check the weights of the backbone"
+    with pytest.raises(CacheError, match=rf"{told}, and choose another pooling for numbers beyond 65504"):
+        write(tmp_path, x, names)
+    with pytest.raises(CacheError, match=rf"{told}\.$"):
+        write(tmp_path, x.astype(np.float32), names, "float32")
     assert not (tmp_path / "shards").exists()
 
 
@@ -180,12 +185,12 @@ def test_manifest_refuses_a_missing_shard(make_cache) -> None:
 def test_manifest_refuses_rows_that_do_not_add_up(make_cache) -> None:
     path = make_cache(bad=(1,), finish=False)
     store.write_json(store.bad_path(path, 0), [])
-    with pytest.raises(CacheError, match=r"must be its 3 listed items, got 2 rows and 0 quarantined"):
+    with pytest.raises(CacheError, match=r"must together be its 3 listed items, got 2 rows and 0 quarantined"):
         store.write_manifest(path)
 
 
 def test_manifest_refuses_rows_of_another_shard(make_cache) -> None:
     path = make_cache(finish=False)
     store.shard_path(path, 1).write_bytes(store.shard_path(path, 0).read_bytes())
-    with pytest.raises(CacheError, match="of part-00001 must be its 3 listed items"):
+    with pytest.raises(CacheError, match="of part-00001 must together be its 3 listed items"):
         store.write_manifest(path)

@@ -20,6 +20,17 @@ from frostbench.embedcache.storage.store import read_json, shard_path
 from frostbench.embedcache.table import read_table
 
 
+def test_a_single_change_is_told_in_the_singular(world: Path) -> None:
+    make_images(world / "images", [23])
+    listing = list_images(world / "images", range(1, 24))
+    message = r"1 image is new \['023.png'\]; 1 image is gone \['000.png'\]"
+    with pytest.raises(CacheError, match=message):
+        run(listing, world / "cache")
+    other = list_images(world / "images", range(23), group=lambda n: "g9" if n == 3 else f"g{n // 2}")
+    with pytest.raises(CacheError, match=r"1 image has another path, label, group, split or time \['003.png'\]"):
+        run(other, world / "cache")
+
+
 def test_an_update_embeds_new_and_changed_images_only(world: Path) -> None:
     cache, listing = world / "cache", change(world / "images")
     before = [sha_of(shard_path(cache, i)) for i in range(5)]

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from frostbench.embedcache.checking.verify import cache_info, verify_cache
 from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
 from frostbench.embedcache.storage import store
+from frostbench.embedcache.storage.schemas import ColumnEntry
 from frostbench.embedcache.storage.sealing import seal
 from frostbench.embedcache.storage.state import read_quarantine
 from frostbench.embedcache.storage.store import CacheError
@@ -34,7 +37,7 @@ def test_a_sound_cache_passes_every_check(make_cache) -> None:
     assert len(details) == 7
     assert details["rows + quarantine = listing"] == "38 + 2 = 40"
     assert details["SHA-256 of each shard"] == "14 shards"
-    assert details["splits"] == "1 splits"
+    assert details["splits"] == "1 split"
     assert details["view sets"] == "0 view sets"
 
 
@@ -222,6 +225,16 @@ def test_a_width_that_no_cell_can_have_is_told(make_cache, key: str) -> None:
     store.write_json(path / "cache.json", state)
     with pytest.raises(CacheError, match=r"a row of a column must have less than 2 GiB"):
         read_table(path)
+
+
+@pytest.mark.parametrize(("storage", "most"), [("float16", 2**30 - 1), ("float32", 2**29 - 1)])
+def test_the_width_of_a_cell_is_that_of_its_number_type(storage: str, most: int) -> None:
+    column = {"recipe": {"storage": storage}, "recipe_hash": "0"}
+    assert ColumnEntry.model_validate({**column, "dim": most}).dim == most
+    assert pa.binary(np.dtype(storage).itemsize * most).byte_width > 0
+    for too_wide in ({"dim": most + 1}, {"dim": 1, "tokens": most + 1}):
+        with pytest.raises(ValidationError, match="must have less than 2 GiB"):
+            ColumnEntry.model_validate({**column, **too_wide})
 
 
 def test_a_manifest_of_too_many_items_makes_no_list_of_them(make_cache) -> None:

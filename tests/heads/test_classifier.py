@@ -42,7 +42,7 @@ def test_a_kind_is_either_built_or_fitted(kind):
     classifier = kind()
     if classifier.minimises_loss:
         assert classifier.build(DIM, CLASSES, seeded())(torch.ones(2, DIM)).shape == (2, CLASSES)
-        with pytest.raises(TypeError, match="is not fitted in closed form"):
+        with pytest.raises(TypeError, match="so it cannot be fitted to rows alone"):
             classifier.fit(some_rows())
     else:
         assert classifier.is_closed_form

@@ -116,7 +116,7 @@ def test_columns_of_all_members_are_read_and_their_recipes_checked():
     ensemble.check_recipes(ensemble.recipes)
     with pytest.raises(ValueError, match="This head was trained on column 'b' of recipe 77c1"):
         ensemble.check_recipes({"a": {"hash": "3f9a"}, "b": {"hash": "other"}})
-    with pytest.raises(ValueError, match=r"\['b'\] are missing among \['a'\]"):
+    with pytest.raises(ValueError, match=r"\['b'\] are not among \['a'\]"):
         ensemble.log_probabilities({"a": X["a"]})
 
 
@@ -203,7 +203,7 @@ def change_card(**changes):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (tensors_of_another, r"head\.safetensors in .*member-1 is not one: it has .*so it was changed"),
+        (tensors_of_another, r"head\.safetensors in .*member-1 is not: it has .*so it was changed"),
         (linked_member, r"member-1 in .* is a link"),
         (edited, r"ensemble\.json in .* was modified"),
         (another_member, r"member-1/card\.json in .* was modified"),

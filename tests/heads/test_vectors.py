@@ -13,7 +13,7 @@ from frostbench.heads.vectors import finite_rows
 
 NAMES = ("ash", "beech", "cedar")
 POOL = {"body": {"kind": "attention_pool", "heads": 2}}
-MESSAGE = "1 of 4 rows hold NaN or infinity, first row 2"
+MESSAGE = "1 of 4 rows holds NaN or infinity, first row 2"
 
 
 def head_of(tree=(), columns=("a",), dim=4, views=()):
@@ -72,7 +72,7 @@ def test_every_head_rejects_rows_that_are_not_finite(kind, value, tmp_path):
         ({"a": torch.ones(3, 5)}, r"trained on 4 dimensions, got \{'a': \[3, 5\]\}"),
         ({"a": torch.ones(4)}, r"Pass x\[None\] for a single vector"),
         ({"a": torch.ones(3, 2, 4)}, r"arrays \[N, D\] with the same rows, got \{'a': \[3, 2, 4\]\}"),
-        ({"b": torch.ones(3, 4)}, r"\['a'\] are missing among \['b'\]"),
+        ({"b": torch.ones(3, 4)}, r"\['a'\] are not among \['b'\]"),
     ],
 )
 def test_other_vectors_than_those_of_training_are_rejected(vectors, message):

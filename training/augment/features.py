@@ -22,8 +22,8 @@ class AugmentDraw(NamedTuple):
     """Random numbers of one step; tensors of augmentations that are off are empty.
 
     Attributes:
-        channel: [N, D] uniform from -1 to 1, deviation of each channel's gain from 1.
-        gain: [N, 1] uniform from -1 to 1, deviation of the vector's gain from 1.
+        channel: [N, D] uniform from -1 to 1: deviation of each channel's gain from 1, over the half-width.
+        gain: [N, 1] uniform from -1 to 1: deviation of the vector's gain from 1, over the half-width.
         noise: [N, D] standard normal.
     """
 
@@ -44,7 +44,7 @@ def channels_in(pieces: Iterable[Tensor]) -> Channels:
 
 
 class FeatureAugment(Spec):
-    """Change each training vector at random: channel gains about the mean, one gain for all, and Gaussian noise.
+    """Change each training vector at random: channel gains about the mean, one gain for the vector, and Gaussian noise.
 
     Each sample and step has its own noise and gains. Noise on inputs is Tikhonov regularisation (Bishop,
     "Training with noise is equivalent to Tikhonov regularization", Neural Computation 1995). Bär et al., "Frozen
@@ -69,7 +69,7 @@ class FeatureAugment(Spec):
         return self.noise == self.channel_scale == self.gain == 0
 
     def draw(self, x_shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype) -> AugmentDraw:
-        """Draw random numbers for vectors of shape [N, D] on the generator's device; parts at 0 draw nothing."""
+        """Draw random numbers for vectors of shape [N, D] on the generator's device; options at 0 draw nothing."""
         rows, _ = x_shape
         device = generator.device
         channel = gain = noise = torch.empty(0, device=device, dtype=dtype)
@@ -82,7 +82,7 @@ class FeatureAugment(Spec):
         return AugmentDraw(channel, gain, noise)
 
     def __call__(self, x: Tensor, channels: Channels, draw: AugmentDraw) -> Tensor:
-        """Augment preprocessed training vectors x [N, D], skipping parts that were not drawn."""
+        """Augment preprocessed training vectors x [N, D], skipping the steps whose numbers were not drawn."""
         if len(draw.channel) > 0:
             x = channels.mean + (x - channels.mean) * (1 + self.channel_scale * draw.channel)
         if len(draw.gain) > 0:

@@ -2,7 +2,7 @@
 
 Bär et al., "Frozen feature augmentation for few-shot image classification", CVPR 2024, augment the patch
 tokens of an image before attention pooling. A pooled vector has no tokens, so the range is that of the vector itself,
-or of each channel over the training rows. The augmentation acts on cached vectors, before they are standardised.
+or of each channel over the training rows. The augmentation acts on rescaled cached vectors, before standardisation.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from torch import Tensor
 from frostbench.heads.spec import SWEPT, Spec, Tier
 
 OUTSIDE = 0.001
-"""Share of the training rows below, and again above, a channel's range."""
+"""Share of the training rows left below a channel's range, and the same share above it."""
 
 
 class Ranges(NamedTuple):
@@ -29,8 +29,8 @@ class FrofaDraw(NamedTuple):
     """Random numbers of one step.
 
     Attributes:
-        coin: [N, 1] uniform from 0 to 1; a row is changed if below the probability.
-        amount: [N, 1], or [N, D] if channels differ: uniform from -1 to 1, or an integer number of bits.
+        coin: [N, 1] uniform from 0 to 1; a row is changed if its number is below the probability.
+        amount: [N, 1], or [N, D] if drawn per channel: uniform from -1 to 1, or an integer number of bits.
     """
 
     coin: Tensor
@@ -91,8 +91,8 @@ class Brightness(_Operation):
 class ChannelBrightness(_Operation):
     """Shift each channel by a random fraction of its range over the training rows, and clip to that range.
 
-    The paper's c2FroFA takes the range of a channel over the tokens of one image. With one vector per image it is
-    noise on every element, a variant that did worse there. Values outside their range are not clipped to it.
+    The paper's c2FroFA takes the range of a channel over the tokens of one image. With one vector per image, the shift
+    is noise on every element, which did worse in the paper. Values that start outside the range are not pulled into it.
     """
 
     kind: Literal["c2_dataset"] = "c2_dataset"
@@ -128,7 +128,7 @@ class Contrast(_Operation):
 
 
 class Posterize(_Operation):
-    """Round the channels of a vector down to a random number of bits of its range."""
+    """Round the channels of a vector down to a random number of bits, relative to the range of the vector."""
 
     kind: Literal["posterize"] = "posterize"
     least_bits: int = Field(default=4, ge=1, le=8, title="FroFA: fewest bits kept")
@@ -164,11 +164,11 @@ def _of_vector(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Return vectors [N, D] scaled to 0..1 within their range, and its width; a range of width 0 gives 0."""
+    """Return vectors [N, D] scaled so that their range is 0..1, and its width; a range of width 0 gives 0."""
     span = high - low
     return (x - low) / torch.where(span > 0, span, 1), span
 
 
 def _moved(x: Tensor, u: Tensor, changed: Tensor, span: Tensor, chosen: Tensor) -> Tensor:
-    """Move the chosen [N, 1] vectors of x [N, D] from u to changed, both [N, D] in units of their span."""
+    """Move the chosen [N, 1] vectors of x [N, D] from u to changed, both [N, D] and scaled as by `_scaled`."""
     return torch.where(chosen, x + (changed - u) * span, x)

@@ -14,7 +14,7 @@ from frostbench.training.losses.loss import catalogue
 from frostbench.training.losses.method import LossMethod
 from frostbench.training.rule import Rule, Verdict
 
-# A run holds this spec, and this spec its rules.
+# The run imports this spec, and the rules of this spec read the run.
 if TYPE_CHECKING:
     from frostbench.training.run import RunSpec
 
@@ -66,7 +66,8 @@ class Mixup(Spec):
         Rule(
             "no effect",
             lambda run: not run.is_mixed and run.train.mixup != Mixup(),
-            f"{off} turns mixup off, so its other options have no effect: raise it, or leave these at their defaults",
+            f"{off} turns mixup off, so its other options have no effect: raise alpha, or leave the others at their "
+            "defaults",
         ),
         Rule(
             "no effect",
@@ -88,8 +89,8 @@ class Mixup(Spec):
         Rule(
             "warn",
             lambda run: _moves_labels(run) and (run.is_adjusted or (run.is_shifted and run.reads_loss_last)),
-            "mixup with head_tail or remix gives rare classes more label mass than the prior of logit adjustment, so "
-            "both favour them: use train.mixup.pairing=random with label_rule=share, or no adjustment",
+            "mixup with head_tail or remix moves label mass to rare classes, which logit adjustment favours as well: "
+            "use train.mixup.pairing=random with label_rule=share, or no adjustment",
         ),
         *_label_rules(off),
     )
@@ -101,7 +102,7 @@ class Mixup(Spec):
     pairing: Literal["random", "head_tail"] = Field(default="random", title="Mixup: choice of partners")
     """Partners: a shuffle of the batch, or rows of classes drawn in inverse proportion to their size (head_tail)."""
     label_rule: Literal["share", "remix"] = Field(default="share", title="Mixup: label rule")
-    """Label of a mixture: shared as the vectors are, or given to a much rarer class with a large share (remix)."""
+    """Label of a mixture: shared as the vectors are, or all given to a much rarer class of large share (remix)."""
     remix_kappa: float = Field(default=3.0, gt=1, le=1000, title="Remix: class-size ratio κ")
     """How many times larger one class must be than the other before remix gives the whole label to the rarer one."""
     remix_tau: float = Field(default=0.5, ge=0, le=1, title="Remix: share threshold τ")
@@ -143,7 +144,7 @@ class Mixup(Spec):
 
 
 def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tensor:
-    """Return each row's share [N] of its own label, from its share of the vector and its class size / its partner's.
+    """Return the share [N] of each row's own label, from its share of the vector and its class size / its partner's.
 
     Chou et al., "Remix: rebalanced mixup", ECCV Workshops 2020.
 
@@ -156,7 +157,7 @@ def remix_share(share: Tensor, ratio: Tensor, kappa: float, tau: float) -> Tenso
 
 
 def _rare_partners(labels: Tensor, counts: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw a partner [N] per row: a class of the batch with odds 1 / its count [C], then any of its rows."""
+    """Draw a partner [N] per row: a class of the batch in proportion to 1 / its count [C], then any of its rows."""
     in_batch = torch.bincount(labels, minlength=len(counts))
     edges = (1 / (counts * in_batch)[labels].double()).cumsum(0)
     uniform = torch.rand(len(labels), generator=generator, device=generator.device, dtype=torch.float64)

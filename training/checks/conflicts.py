@@ -1,4 +1,4 @@
-"""Rules of all subjects in one table, read by the command line and the app, and their check."""
+"""Rules of all subjects in one table, which the command line and the app read, and the check of a run against them."""
 
 from collections.abc import Sequence
 

@@ -22,7 +22,7 @@ def correction_notes(run: RunSpec, labels: Tensor, classes: int, groups: Tensor 
 
     Class weights, samplers, logit adjustment and the post-hoc adjustment all correct the same prior. Adjustment uses
     the prior that the loss sees, so nothing is left to adjust once weights or a sampler have evened it out. The number
-    reported is the span of the shift: the most nats by which one class's logit moves relative to another's.
+    reported is the span of the shift, in nats: the most that one class's logit moves relative to another's.
 
     Args:
         run: run to be trained.
@@ -66,7 +66,7 @@ def _final_statistics(run: RunSpec, labels: Tensor, classes: int, groups: Tensor
 
 
 def _repeated(counts: Tensor) -> Tensor:
-    """Return counts [C] labels of each class."""
+    """Return class labels, each repeated as often as counts [C] states."""
     return torch.arange(len(counts)).repeat_interleave(counts)
 
 
@@ -104,7 +104,7 @@ def _posthoc(run: RunSpec, statistics: ClassStatistics, raw: float) -> tuple[str
 
 
 def _note(option: str, run: RunSpec, left: float, alone: float) -> tuple[str, ...]:
-    """Note an adjustment that shifts logits by `left` nats, but by `alone` nats without other corrections."""
+    """Note an adjustment that shifts logits by `left` nats, far below the `alone` nats without other corrections."""
     moves = f"{option} moves no logit relative to another by more than {round(left, 9):.2g}"
     if alone < EVEN:
         return (f"{moves}, because the classes have nearly the same size: there is nothing to correct",)

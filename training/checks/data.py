@@ -26,10 +26,10 @@ def check_data(runs: Sequence[RunSpec], data: Data) -> None:
     """Refuse runs that cannot be trained on data.
 
     Raises:
-        ValueError: options of a run are incompatible; a column, part, background class, class that its metric counts,
-            group, file or package that it needs is missing; vectors are not finite or do not have the shape that the
-            head reads; training rows are of one class, or of too many; or it needs all rows at once, but they stay on
-            disk.
+        ValueError: options of a run are incompatible; a column, part, group, background class, file or package that it
+            needs is missing; its metric counts no class of the validation rows; vectors are not finite or do not have
+            the shape that the head reads; training rows are of one class, or of too many; or the run needs all rows at
+            once, but they stay on disk.
     """
     checked: set[tuple[str, ...]] = set()
     for run in runs:
@@ -63,26 +63,31 @@ def _check_finite(columns: tuple[str, ...], data: Data) -> None:
             start += len(x)
         if rows:
             raise ValueError(
-                f"Vectors must be finite, but {len(rows)} {role} rows of column {', '.join(columns)} hold NaN or "
-                f"infinity, the first in row {rows[0]}. Run `frostbench cache verify`, and embed those images again."
+                f"Vectors must be finite, but {len(rows)} of {start} {role} rows of {_named(columns)} "
+                f"{'holds' if len(rows) == 1 else 'hold'} NaN or infinity, the first in row {rows[0]}. Run "
+                "`frostbench cache verify`, and embed those images again."
             )
+
+
+def _named(columns: tuple[str, ...]) -> str:
+    return f"column{'' if len(columns) == 1 else 's'} {', '.join(columns)}"
 
 
 def _check_shapes(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
     """Refuse tokens without attention pooling, and attention pooling without tokens."""
     shapes, body = [data.train.shapes[name] for name in columns], run.head.body
-    are_tokens, names = len(shapes[0]) == 3, ", ".join(columns)
+    are_tokens, holds = len(shapes[0]) == 3, "holds" if len(columns) == 1 else "hold"
     if are_tokens and not isinstance(body, AttentionPool):
         raise ValueError(
-            f"Tokens [N, T, D] must be pooled to a vector, but column {names} holds tokens and head.body.kind is "
-            f"{body.kind}. Set head.body.kind=attention_pool, or use a column of vectors."
+            f"Tokens [N, T, D] must be pooled to a vector, but {_named(columns)} {holds} tokens and head.body.kind "
+            f"is {body.kind}. Set head.body.kind=attention_pool, or use a column of vectors."
         )
     if not isinstance(body, AttentionPool):
         return
     if not are_tokens:
         raise ValueError(
-            f"attention_pool reads tokens [N, T, D], but column {names} holds one vector per image. Use a column of "
-            "tokens, or set head.body.kind=mlp."
+            f"attention_pool reads tokens [N, T, D], but {_named(columns)} {holds} one vector per image. Use a "
+            "column of tokens, or set head.body.kind=mlp."
         )
     width = sum(shape[-1] for shape in shapes)
     if width % body.heads:
@@ -95,9 +100,10 @@ def _check_shapes(run: RunSpec, columns: tuple[str, ...], data: Data) -> None:
 def _check_classes(run: RunSpec, data: Data) -> None:
     with_rows = int((torch.bincount(data.train.labels) > 0).sum())
     if with_rows == 1:
-        only = data.class_names[int(data.train.labels[0])]
+        only, count = data.class_names[int(data.train.labels[0])], len(data.train)
         raise ValueError(
-            f"Training needs at least two classes, but all {len(data.train)} training rows are of class {only!r}. Add "
+            "Training needs at least two classes, but "
+            f"{'the only training row is' if count == 1 else f'all {count} training rows are'} of class {only!r}. Add "
             "images of another class, or check the labels and the split."
         )
     for classifier in run.classifiers:
@@ -136,7 +142,7 @@ def _check_parts(run: RunSpec, data: Data) -> None:
 
 
 def _needs_selection(run: RunSpec) -> str:
-    """Return what a run needs the validation rows for; empty if nothing."""
+    """Return what a run needs the validation rows for, as the start of the error message; empty if nothing."""
     if not run.head.classifier.is_closed_form:
         return "Training keeps the best epoch"
     return "posthoc.adjustment.rule=tuned chooses its strength" if run.posthoc.adjustment.rule == "tuned" else ""

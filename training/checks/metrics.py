@@ -12,7 +12,7 @@ from frostbench.training.run import RunSpec
 from frostbench.training.spec.stage import StopMetric, metric_of_strengths
 
 ENOUGH_ROWS_OF_A_CLASS = 50
-"""Mean validation rows per foreground class from which macro F1 is a better criterion for epochs than NLL.
+"""Mean validation rows per foreground class from which auto chooses epochs by macro F1, not by NLL.
 
 On mixtures of 8 and 30 Gaussians, with linear heads and MLPs on 15 and 150 training rows per class, the epoch of lowest
 NLL had a true macro F1 up to .009 above that of the epoch with the best macro F1 on 3 or 5 rows per class, and .002
@@ -34,8 +34,8 @@ def check_metrics(run: RunSpec, data: Data, background: Sequence[int]) -> None:
     """Refuse a run whose metrics count no class of the validation rows.
 
     Raises:
-        ValueError: such a metric chooses an epoch or a strength, or a second stage limits the loss of frequent classes
-            and there are none.
+        ValueError: a metric that chooses an epoch or a strength counts none of these classes, or a second stage limits
+            the recall loss of frequent classes and there are none.
     """
     stop, second = run.train.early_stop, run.second
     is_stepped = not run.head.classifier.is_closed_form

@@ -18,7 +18,7 @@ from frostbench.training.spec.optim import Schedule
 
 
 def notes_for(run: RunSpec, rows: int) -> tuple[str, ...]:
-    """Note options of a run that have another effect than stated on `rows` training rows.
+    """Note options of a run that take another value than the one set, because of `rows` training rows.
 
     >>> notes_for(RunSpec.model_validate({"train": {"schedule": {"epochs": 10}}}), 640)
     ('train.schedule.epochs=10 becomes 100, because min_steps=1000 and 640 rows give 10 steps per epoch',)
@@ -48,27 +48,28 @@ def epoch_notes(run: RunSpec, labels: Tensor, background: Sequence[int] = ()) ->
     is_open = stop.metric == "auto" and stop.epoch is None and not run.head.classifier.is_closed_form
     if not is_open or len(labels) == 0 or epochs_metric(stop.metric, labels, background) != "nll":
         return ()
+    rows = "only validation row" if len(labels) == 1 else f"{len(labels)} validation rows"
     return (
-        f"the epoch with the lowest NLL on the {len(labels)} validation rows is kept: below "
+        f"the epoch with the lowest NLL on the {rows} is kept: below "
         f"{ENOUGH_ROWS_OF_A_CLASS} rows per class macro F1 is mostly noise",
     )
 
 
 FALLS = 0.1
-"""Fall of the training loss, as a share, over the last quarter of the summed learning rate that is noted."""
+"""Smallest fall of the training loss that is noted, as a share, over the last quarter of the summed learning rate."""
 GAP = 0.1
-"""Difference of mean confidence and accuracy that is noted, if it is also three standard errors."""
+"""Smallest gap between mean confidence and accuracy that is noted; it must also be at least three standard errors."""
 
 
 def falling_notes(run: RunSpec, losses: Sequence[float], kept: int) -> tuple[str, ...]:
-    """Note a training loss that still fell when the schedule ended, from its epoch means and the kept epoch.
+    """Note a training loss that was still falling at the end of the schedule, from its epoch means and the kept epoch.
 
-    Late steps of a cosine are short, so epochs are weighted by their learning rates: the fall is measured from the
-    third to the last quarter of the summed rates.
+    Late steps of a cosine schedule are small, so epochs are weighted by their learning rates: the fall is measured from
+    the third to the last quarter of the summed rates.
 
     >>> falling_notes(RunSpec(), [1 - k / 100 for k in range(50)], 50)
-    ('the training loss still fell by 14% over the last quarter of the learning rate: train for more steps, or raise \
-train.optim.lr',)
+    ('the training loss still fell by 14% over the last quarter of the summed learning rate: train for more steps, or \
+raise train.optim.lr',)
     >>> falling_notes(RunSpec(), [1 + 1 / (1 + k) for k in range(50)], 50)
     ()
     """
@@ -81,8 +82,8 @@ train.optim.lr',)
     if not before > 0 or 1 - after / before < FALLS:
         return ()
     return (
-        f"the training loss still fell by {1 - after / before:.0%} over the last quarter of the learning rate: train "
-        "for more steps, or raise train.optim.lr",
+        f"the training loss still fell by {1 - after / before:.0%} over the last quarter of the summed learning rate: "
+        "train for more steps, or raise train.optim.lr",
     )
 
 
@@ -91,7 +92,7 @@ def _weighted(values: Tensor, rates: Tensor, part: Tensor) -> float:
 
 
 def sureness_notes(confidence: Iterable[float], right: Iterable[bool]) -> tuple[str, ...]:
-    """Note a mean confidence far from the accuracy of evaluated rows, both given row by row.
+    """Note a mean confidence of evaluated rows that is far from their accuracy, both given row by row.
 
     >>> sureness_notes([0.05] * 50, [True] * 50)
     ('the mean confidence on the validation rows is 0.05 and the accuracy 1.00: the head is badly underconfident; \
@@ -133,27 +134,27 @@ def order_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
 
 
 ENOUGH_ROWS = 1000
-"""Rows below which a temperature is a safer calibration."""
+"""Number of rows below which a temperature is a safer calibration than one with more parameters."""
 
 
 def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
-    """Note calibration and decisions that are fitted to few rows with labels [N].
+    """Note calibration and decisions that are fitted to too few rows, given the labels [N] of these rows.
 
     >>> run = RunSpec.model_validate({"posthoc": {"calibration": {"kind": "isotonic"}}})
     >>> posthoc_notes(run, torch.zeros(300, dtype=torch.int64))
     ('posthoc.calibration.kind=isotonic is fitted to 300 rows; below about 1000 a temperature is safer',)
     """
     spec, rows = run.posthoc, len(labels)
-    notes = []
+    noun, notes = "row" if rows == 1 else "rows", []
     if isinstance(spec.calibration, AutoTemperature) and rows < LEAST_ROWS:
         notes.append(
-            f"no temperature is fitted, so probabilities stay uncalibrated: there are only {rows} calibration and "
-            f"validation rows, and it needs {LEAST_ROWS}"
+            f"no temperature is fitted, so probabilities stay uncalibrated: there {'is' if rows == 1 else 'are'} "
+            f"only {rows} calibration and validation {noun}, and a temperature needs {LEAST_ROWS}"
         )
     if isinstance(spec.calibration, Vector | Matrix | Isotonic) and rows < ENOUGH_ROWS:
         notes.append(
-            f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} rows; below about {ENOUGH_ROWS} a "
-            "temperature is safer"
+            f"posthoc.calibration.kind={spec.calibration.kind} is fitted to {rows} {noun}; below about {ENOUGH_ROWS} "
+            "a temperature is safer"
         )
     counts = torch.bincount(labels)
     counts = counts[counts > 0]
@@ -169,16 +170,17 @@ def posthoc_notes(run: RunSpec, labels: Tensor) -> tuple[str, ...]:
 
 
 def _too_late(option: str, epoch: int | None, last: int) -> tuple[str, ...]:
-    """Note an epoch to keep that comes after the last one."""
+    """Note a given epoch that lies after the last epoch of training."""
     if epoch is None or epoch <= last:
         return ()
     return (f"{option}={epoch} becomes {last}, because training ends there",)
 
 
 def _raised_epochs(option: str, schedule: Schedule, rows: int, size: int) -> tuple[str, ...]:
-    """Note when min_steps raises the epoch count."""
+    """Note an epoch count that min_steps raises."""
     epochs = schedule.epochs_for(rows, size)
     if epochs == schedule.epochs:
         return ()
     note = f"{option}={schedule.epochs} becomes {epochs}, because min_steps={schedule.min_steps}"
-    return (f"{note} and {rows} rows give {-(-rows // size)} steps per epoch",)
+    steps = -(-rows // size)
+    return (f"{note} and {rows} rows give {steps} {'step' if steps == 1 else 'steps'} per epoch",)

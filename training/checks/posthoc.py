@@ -16,7 +16,7 @@ from frostbench.training.run import RunSpec
 
 WORDS = {"calibrate": "calibration", "select": "validation", "both": "calibration and validation"}
 ENOUGH_ROWS = 100
-"""Calibration rows from which an automatic temperature uses them alone; below, validation rows are added."""
+"""Number of calibration rows from which an automatic temperature uses these alone; below it, also validation rows."""
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"calibrate": ("calibrate",), "select": ("select",), "both": ("calibrate", "select")}
 )
@@ -75,10 +75,10 @@ def check_posthoc(run: RunSpec, data: Data) -> None:
         )
     known = labels[present[labels]]
     if len(known) == 0:
+        found = f"the only {word} row belongs" if len(labels) == 1 else f"all {len(labels)} {word} rows belong"
         raise ValueError(
-            f"Calibration and decisions need rows of trained classes, but none of the {len(labels)} {word} rows "
-            f"belongs to one. Change the split, or set posthoc.calibration.kind, thresholds.kind and "
-            "shift.kind to none."
+            f"Calibration and decisions need rows of trained classes, but {found} to others. Change "
+            "the split, or set posthoc.calibration.kind, thresholds.kind and shift.kind to none."
         )
     if isinstance(run.posthoc.calibration, Matrix):
         run.posthoc.calibration.check_size(len(known), int(present.sum()))

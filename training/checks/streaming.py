@@ -10,7 +10,7 @@ def check_streams(run: RunSpec, data: Data) -> None:
     """Refuse a run that needs all training rows at once while they stay on disk.
 
     Raises:
-        ValueError: options of the run need them; the message names these options.
+        ValueError: options of the run need all rows; the message names these options.
     """
     tokens = [name for name in run.columns if len(data.train.shapes.get(name, ())) == 3]
     options = (*needs_all_rows(run), *(f"columns={name}" for name in tokens)) if data.train.is_stored else ()
@@ -36,7 +36,7 @@ def check_folds_stream(data: Data) -> None:
 
 
 def needs_all_rows(run: RunSpec) -> tuple[str, ...]:
-    """Return the settings of a run that need all training rows at once, as option=value."""
+    """Return the settings of a run that need all training rows at once, as option=value or just option."""
     train, classifier = run.train, run.head.classifier
     options = [f"head.classifier.{option}"] if (option := classifier.reads_all_at_once) else []
     if run.second.needs_all_rows:

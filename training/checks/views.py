@@ -14,12 +14,12 @@ def check_views(run: RunSpec, data: Data) -> None:
     """Refuse a run whose views are missing or do not fit it.
 
     Raises:
-        ValueError: a view set is missing or has shared labels that the run cannot use, validation or calibration rows
-            are views, or images have too few views to come together.
+        ValueError: a view set is missing, named twice, without a column of the run or with mixed labels that the run
+            cannot use; validation or calibration rows are views; or train.views does not suit the number of views.
     """
     _check_sets(run, data)
     if any(part.images is not None for part in (data.select, data.calibrate)):
-        raise ValueError("Validation and calibration rows must be one per image, got views. Average them.")
+        raise ValueError("Validation and calibration rows must be one per image, got views. Average those of an image.")
     images = joined_images(run, data)
     if run.train.views != "samples" and images is None:
         raise ValueError(
@@ -50,9 +50,10 @@ def check_finite_views(run: RunSpec, columns: Sequence[str], data: Data) -> None
     for source, x in vectors.items():
         rows = (~x.isfinite().flatten(1).all(1)).nonzero().squeeze(1).tolist()
         if rows:
+            found = f"1 row of {source} holds" if len(rows) == 1 else f"{len(rows)} rows of {source} hold"
             raise ValueError(
-                f"Vectors of views must be finite, but {len(rows)} rows of {source} hold NaN or infinity, the first "
-                f"in row {rows[0]}. Make the views again."
+                f"Vectors of views must be finite, but {found} NaN or infinity, the first in row {rows[0]}. Make the "
+                "views again."
             )
 
 
@@ -88,21 +89,22 @@ def _check_sets(run: RunSpec, data: Data) -> None:
 
 
 def _check_shared(run: RunSpec, names: list[str]) -> None:
-    """Refuse options that need one label per row, under views that mix two images.
+    """Refuse options that need one label per row, because views mix two images.
 
     Raises:
         ValueError: the run has such an option.
     """
     train, rule = run.train, f"views of two images ({', '.join(names)}) have two labels per row"
-    # Methods that read all rows at once count each with one label.
+    # Methods that read all rows at once use one label per row.
     single = [f"head.classifier.{option}"] if (option := run.head.classifier.reads_all_at_once) else []
     single += [f"second.kind={run.second.kind}"] if run.second.needs_own_labels else []
     if not isinstance(train.oversample, NoOversample):
         single.append(f"train.oversample.kind={train.oversample.kind}")
     single += [f"train.loss.{name}" for name, method in train.loss.trained.items() if "one_label" in method.needs]
     if single:
+        take = "take" if len(single) > 1 else "takes"
         raise ValueError(
-            f"{rule}, but {', '.join(single)} takes one label per row. Use methods trained with gradient steps, "
+            f"{rule}, but {', '.join(single)} {take} one label per row. Use methods trained with gradient steps, "
             "or views of single images."
         )
     if train.views == "averaged":

@@ -4,8 +4,8 @@ Epochs, tuned strengths, calibration and decisions are chosen from predictions f
 head is fitted to all rows; this is the head that is kept. It is evaluated by the out-of-fold predictions of the fold
 heads, although it has seen more rows than any of them.
 
-The prediction for a row uses only choices made without its fold, with two exceptions: the epoch of the first of two
-stages, and anything a person chooses by looking at these figures. Those are optimistic, as on validation rows.
+The prediction for a row uses only choices made without its fold, with two exceptions, which make metrics optimistic as
+on validation rows: the epoch of the first of two stages, and anything a person chooses by looking at these metrics.
 """
 
 import time
@@ -62,16 +62,16 @@ def cross_validate(
     *,
     is_checked: bool = False,
 ) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """Choose epochs, strengths, calibration and decisions on held-out folds, and fit the heads to all rows with them.
+    """Choose epochs, strengths, calibration and decisions on held-out folds, and with these fit heads to all rows.
 
     Each run yields Started, FoldFitted after each fit, one Epoch for each epoch of the mean curve over all folds and
     repeats, and finally CrossValidated or Failed. Folds train without early stopping, for the number of epochs that
     the schedule gives for all rows, so that an epoch is at the same point of the schedule in every fit. The epoch with
     the highest row-weighted mean of early_stop.metric over held-out rows is kept. Predictions for a fold are made at
-    the epoch that the other folds of its repeat choose. Runs of one skeleton form one stack in each fold.
+    the epoch that the other folds of its repeat choose. Runs that differ only in numbers form one stack in each fold.
 
     Args:
-        runs: the runs. Each is evaluated on repeat seed modulo R, so that seeds also vary the folds.
+        runs: the runs. Each is evaluated on the repeat numbered seed modulo R, so that seeds also vary the folds.
         data: all rows as the training part; the other parts are ignored.
         folds: number [R, N] of the fold that holds out each training row, in each repeat.
         stop: called as in `fit`; stopped runs return no head.
@@ -84,8 +84,8 @@ def cross_validate(
         check_runs(runs, data)
     if folds.ndim != 2 or folds.shape[1] != len(data.train) or any(len(numbers_in(repeat)) < 2 for repeat in folds):
         raise ValueError(
-            f"Folds must number each of the {len(data.train)} training rows, with at least two folds in each repeat, "
-            f"as [R, N], got shape {list(folds.shape)}. Pass the folds of these rows."
+            f"Folds must be the fold numbers [R, N] of the {len(data.train)} training rows, with at least two folds in "
+            f"each repeat, got shape {list(folds.shape)}. Pass the folds of these rows."
         )
     for numbers in groups_of(runs, data, len(folds)):
         try:
@@ -109,8 +109,9 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
             raise ValueError(run.second.refuses_folds)
     following = {kind for run in runs for kind in run.train.loss.following}
     if following:
+        follow = "follow" if len(following) > 1 else "follows"
         raise ValueError(
-            f"{' and '.join(sorted(following))} follows the calibration of validation rows during training, but in a "
+            f"{' and '.join(sorted(following))} {follow} the calibration of validation rows during training, but in a "
             "split into folds these rows are needed for evaluation. Use a split without folds or another "
             "train.loss.point.kind."
         )
@@ -126,9 +127,10 @@ def check_runs(runs: Sequence[RunSpec], data: Data) -> None:
         )
     if data.train.images is not None:
         raise ValueError(
-            "Folds are made of single rows and groups, but these rows are views of images. Pass one row per image."
+            "Cross-validation needs one training row per image, but these rows are views of images. Pass one row per "
+            "image."
         )
-    # Checked with the specs of the folds; which classes a metric counts differs from fold to fold.
+    # The specs of the folds choose no epoch by a metric, because the classes that it counts differ from fold to fold.
     check_data([full_first_stage(run) for run in runs], replace(data, select=data.train, calibrate=data.train))
 
 
@@ -158,7 +160,7 @@ def _is_stepped(run: RunSpec) -> bool:
 
 
 def _cross_validate_group(state: CrossValidationState) -> Iterator[Event | FoldFitted | CrossValidated]:
-    """Cross-validate runs of one skeleton from start to end."""
+    """Cross-validate the runs of one stack from start to end."""
     began, stack_size, first = time.perf_counter(), len(state.active), next(iter(state.active.values()))
     for number, run in state.active.items():
         yield Started(number, run.epochs_for(len(state.data.train)) if _is_stepped(run) else 0)

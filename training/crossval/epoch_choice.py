@@ -51,9 +51,9 @@ def full_second_stage(run: RunSpec, first_epoch: int) -> RunSpec:
 
 
 def fixed(run: RunSpec, epochs: Sequence[int], power: float = 0.0, adjustment_strength: float = 0.0) -> RunSpec:
-    """Return the run with given epochs and strengths of its second stage and prior adjustment, and no calibration.
+    """Return the run with fixed epochs, fixed strengths of its second stage and prior adjustment, and no calibration.
 
-    A stage without gradient steps has no epoch.
+    `epochs` has one entry per stage of gradient steps.
     """
     stop = NO_EARLY_STOP.model_copy(update={"epoch": epochs[0]}) if epochs else run.train.early_stop
     second = run.second.kept_at(epochs[1]) if len(epochs) > 1 else run.second
@@ -76,10 +76,10 @@ def choose_epoch(
     rows: Sequence[int],
     evaluated: dict[int, int],
 ) -> EpochChoice:
-    """Choose the epoch of a stage from the curves of all folds, and for each evaluated fold from the others of them.
+    """Choose a stage's epoch from the curves of all folds, and for each evaluated fold from the other evaluated folds.
 
     Args:
-        run: the requested run; an epoch that it states is kept.
+        run: the requested run; an epoch that it fixes is kept.
         stage: 0 or 1.
         metric: metric that chooses the epochs of this stage.
         curves: epochs of each fold.
@@ -112,7 +112,7 @@ Curve = Sequence[float | None]
 
 
 def _values(curves: Sequence[Sequence[Epoch]], metric: str) -> tuple[list[Curve], list[Curve]]:
-    """Return the curves of the metric, higher is better, and of the NLL."""
+    """Return the curves of the metric, as values for which higher is better, and of the NLL."""
     return [[_value(e, metric) for e in curve] for curve in curves], [[e.metrics["nll"] for e in c] for c in curves]
 
 
@@ -163,7 +163,7 @@ def means_of(values: Sequence[Curve], rows: Sequence[int]) -> list[float | None]
 def mean_curve(
     run: int, curves: Sequence[Sequence[Epoch]], rows: Sequence[int], before: int, metric: str
 ) -> list[Epoch]:
-    """Return the mean epochs over folds, numbered after the `before` epochs that precede this stage."""
+    """Return the mean learning curve over folds, with epochs numbered from `before` + 1, after the earlier stage."""
     losses = means_of([[e.loss for e in curve] for curve in curves], rows)
     names, logged = curves[0][0].metrics, curves[0][0].logs
     metrics = {name: means_of([[e.metrics[name] for e in curve] for curve in curves], rows) for name in names}

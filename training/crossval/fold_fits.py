@@ -1,4 +1,4 @@
-"""The fits of a cross-validation: runs of one skeleton, fitted fold by fold and finally to all rows."""
+"""The fits of a cross-validation: the runs of one stack, fitted fold by fold and finally to all rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ class StoppedError(Exception):
 
 @dataclass
 class CrossValidationState:
-    """Progress of the cross-validation of runs of one skeleton.
+    """Progress of the cross-validation of the runs of one stack.
 
     Attributes:
         requested: the requested runs, by index.
@@ -83,7 +83,7 @@ def numbers_in(folds: Tensor) -> list[int]:
 
 
 def fold_data(data: Data, held_out: Tensor) -> Data:
-    """Split the training rows by the mask held_out [N]: these rows become the validation and calibration rows."""
+    """Split the training rows by the mask held_out [N]; the held-out rows become validation and calibration rows."""
     outer = _rows(data.train, held_out)
     return Data(_rows(data.train, ~held_out), outer, outer, data.class_names)
 
@@ -203,7 +203,7 @@ def _logits(run: RunSpec, head: TrainedHead, part: Part) -> Tensor:
 
 
 def fit_all_rows(state: CrossValidationState, chosen: Mapping[int, OutOfFoldChoices]) -> Iterator[Event | FoldFitted]:
-    """Fit the runs with all choices fixed to all rows. Their epochs are not reported: they see only training rows."""
+    """Fit the runs to all rows, with all choices fixed. Epochs are not reported: their metrics are on training rows."""
     specs = {}
     for number, run in state.active.items():
         epochs = [stage.final for stage in state.epochs.get(number, [])]

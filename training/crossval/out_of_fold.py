@@ -66,8 +66,8 @@ def choose_out_of_fold(run: RunSpec, rows: OutOfFold) -> OutOfFoldChoices:
     """Choose the strengths, calibration and decisions of a run from its out-of-fold predictions.
 
     Raises:
-        ValueError: no held-out row belongs to a class that the metric counts or to a class that was trained without
-            the row, or a requested recall or precision cannot be reached, on all rows or without a fold.
+        ValueError: no row belongs to a class that the metric counts, or none to a class that has rows in other folds;
+            or a requested recall or precision cannot be reached on all rows, or on those outside a fold.
     """
     metric = metric_of_strengths(run.train.early_stop.metric)
     powers = run.second.strengths if run.second.is_tuned else (0.0,)
@@ -101,7 +101,7 @@ def _best(candidates: Sequence[Tensor], rows: OutOfFold, chosen: Tensor, metric:
 
 
 def _adjusted(run: RunSpec, rows: OutOfFold, logits: Tensor, strength: float) -> Tensor:
-    """Subtract strength times the prior from logits [N, C], and shift them to the deployment prior if one is given."""
+    """Subtract strength times the log prior from logits [N, C], and shift these to the deployment prior if given."""
     adjusted = logits - strength * rows.log_prior
     target = run.posthoc.deployed(rows.class_names, rows.counts > 0)
     if target is None:
@@ -117,7 +117,8 @@ def _layers(
 ) -> tuple[Layers, Calibration | None, CrossFitted]:
     """Return layers fitted to all rows, the rows they were fitted to, and cross-fitted predictions for each row.
 
-    `final` holds logits [N, C] adjusted by the choice on all rows, `without` returns them for the rows outside a fold.
+    `final` holds logits [N, C] adjusted by the choices on all rows; `without` returns logits [N, C] adjusted by the
+    choices on the rows outside a fold.
     """
     spec = run.posthoc
     layers = Layers.of(spec.model_copy(update={"rows": "calibrate"}), rows.class_names, rows.background)

@@ -48,7 +48,8 @@ class Part:
         if not shapes or any(len(shape) not in (2, 3) or shape[0] != len(self.labels) for shape in shapes.values()):
             raise ValueError(
                 "A part needs columns [N, D] or [N, T, D] with one row for each of its N labels, got "
-                f"{len(self.labels)} labels and {shapes}. Were failed images dropped from only one of them?"
+                f"{len(self.labels)} {'label' if len(self.labels) == 1 else 'labels'} and {shapes}. Were failed images "
+                "dropped from only one of them?"
             )
         if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
             raise ValueError(
@@ -72,7 +73,7 @@ class Part:
         if images.shape != self.labels.shape or images.dtype != torch.int64:
             raise ValueError(
                 f"Images must be one int64 index for each of the {len(self.labels)} rows, got {images.dtype} "
-                f"{list(images.shape)}. Pass those of these rows."
+                f"{list(images.shape)}. Pass the image index of each row."
             )
         pairs = torch.unique(torch.stack([images, self.labels], 1), dim=0)
         if len(pairs) > len(torch.unique(images)):
@@ -94,7 +95,7 @@ class Part:
         return {name: tuple(x.shape) for name, x in (self.stored or self.columns).items()}
 
     def read_into(self, out: Tensor, names: tuple[str, ...], start: int) -> Tensor:
-        """Read n rows of a stored part from start on, joined into out [n, sum of D], and return it."""
+        """Read the n rows of a stored part from `start` on into out [n, sum of D], columns joined, and return out."""
         offset = 0
         for name in names:
             x = torch.from_numpy(self.stored[name].read(start, start + len(out)))
@@ -117,7 +118,7 @@ class Part:
         """Return the named columns joined into [N, sum of D], or tokens [N, T, sum of D], in float32 or float64.
 
         Raises:
-            ValueError: a name is not among the columns, the part is stored, or the columns differ in tokens.
+            ValueError: a name is not among the columns, the part is stored, or the columns differ in number of tokens.
         """
         self.check_names(names)
         if self.is_stored:
@@ -138,12 +139,16 @@ class Part:
         return {name: available[name].cpu() for name in names}
 
     def check_names(self, names: tuple[str, ...]) -> None:
-        """Check that all names are columns."""
+        """Check that all names are columns.
+
+        Raises:
+            ValueError: a name is not among the columns.
+        """
         missing = [name for name in names if name not in self.shapes]
         if missing:
             raise ValueError(
                 f"A run can only read columns of its table, got {missing}, but the table has {sorted(self.shapes)}. "
-                "Change `columns`, or extract with that pooling."
+                "Change `columns`, or embed the images again with the poolings that give these columns."
             )
 
 
@@ -214,7 +219,7 @@ class Data:
             if len(part) > 0 and (part.labels.min() < 0 or part.labels.max() >= classes):
                 raise ValueError(
                     f"Labels must lie in 0..C-1 for the {classes} classes of this table, but those of {role} span "
-                    f"{int(part.labels.min())}..{int(part.labels.max())}. Were classes filtered after extraction?"
+                    f"{int(part.labels.min())}..{int(part.labels.max())}. Were classes removed after embedding?"
                 )
 
     @property

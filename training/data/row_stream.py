@@ -80,12 +80,12 @@ class StreamedRows:
 
     @torch.no_grad()
     def _fill(self, out: Tensor, start: int) -> Tensor:
-        """Read n rows from start on into out [n, D], and preprocess them."""
+        """Read the n rows from `start` on into out [n, D], and preprocess them."""
         return self._preprocess.apply_(self._part.read_into(out, self._names, start))
 
 
 class FrontedRows:
-    """Outputs of K frozen fronts (body parts of the heads) for streamed rows, computed batch by batch."""
+    """Outputs of K frozen fronts (layers before a head's trained part) for streamed rows, computed batch by batch."""
 
     def __init__(self, rows: StreamedRows, fronts: Sequence[nn.Module]) -> None:
         self.device = rows.device
@@ -119,7 +119,7 @@ def streamed(
         names: names of the columns to join.
         spec: spec of the preprocessing.
         sampler: sampler of the rows.
-        widths: widths of the columns if each has its own unit.
+        widths: widths of the columns if each is divided by a unit of its own (see `frostbench.heads.preprocess`).
     """
     preprocess = spec.build_from(part.pieces(names, ROWS_AT_ONCE), widths)
     return preprocess, StreamedRows(part, names, preprocess, sampler)

@@ -87,7 +87,7 @@ def train_rows(run: RunSpec, data: Data) -> TrainRows:
     part = joined.part
     labels, images, groups = part.labels, part.images, part.groups
     counts = images_per_class(labels, images, len(data.class_names))
-    # Vectors that are compared with weights from a file must share one unit.
+    # Vectors that are compared with weights from a file must all be divided by the same unit.
     keeps_space = any(classifier.keeps_space for classifier in run.classifiers)
     widths = () if keeps_space else [part.shapes[name][-1] for name in columns]
     if part.is_stored and isinstance(run.train.sampler, Shuffled):

@@ -16,7 +16,7 @@ from frostbench.training.spec.stage import metric_of_strengths
 
 
 def fit_closed_form(contexts: Sequence[RunContext], epochs: tuple[int, ...] = ()) -> Iterable[Finished | Failed]:
-    """Fit closed-form classifiers of one kind on bodies kept at these epochs (none if untrained), return results."""
+    """Fit closed-form classifiers of one kind on bodies kept at these epochs, none if untrained; return the results."""
     if contexts[0].run.head.classifier.minimises_loss:
         return _minimise_losses(contexts, epochs)
     return (_fit(context, epochs) for context in contexts)

@@ -75,7 +75,7 @@ class Finished:
         epoch: the kept epoch, or 0 for a closed-form head.
         seconds: wall time of the run.
         gradient_norm: gradient norm that the solver reached, or None for gradient-trained heads.
-        stack_size: number of heads trained in the same stack; all of them report its wall time.
+        stack_size: number of heads trained in the same stack; all of them report the wall time of the stack.
         chosen: values chosen for the head.
         held_out: cross-fitted predictions for the validation rows if post-hoc layers were fitted to them, else None.
     """

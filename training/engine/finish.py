@@ -38,7 +38,7 @@ def finished(
     Args:
         context: the run, with its trained head.
         statistics: class statistics that the classifier was trained with; a second stage may have its own.
-        carried: log of the prior [C+] contained in the trained logits.
+        carried: log of the prior [C+] contained in the trained logits; C+ counts the classes with training rows.
         reason: why training ended.
         epoch: the kept epoch, counted over both stages.
         epochs: the kept epoch of each stage of gradient steps.
@@ -61,7 +61,7 @@ def finished(
 def _with_adjustment(
     context: RunContext, head: Head, statistics: ClassStatistics, carried: Tensor, strength: float
 ) -> TrainedHead:
-    """Return the head with strength times the prior in its logits [C+] subtracted."""
+    """Return the head with strength times `carried`, the log prior [C+] in its logits, subtracted from these."""
     shift = strength * carried
     priors = Priors(
         counts=context.rows.counts.cpu(),

@@ -89,7 +89,7 @@ def _fit_stack(
 
 
 def _fit_with_steps(contexts: Sequence[RunContext], stop: Callable[[], bool], keeper: Keeper | None) -> Iterator[Event]:
-    """Train heads of one skeleton by gradient steps in one or two stages, keeping the best epoch of each head."""
+    """Train the heads of a stack by gradient steps in one or two stages, keeping the best epoch of each head."""
     for context in contexts:
         yield Started(context.number, context.run.epochs_for(context.rows.table_rows))
     waiting: list[StageFinished] = []

@@ -47,7 +47,7 @@ class Need:
     head: int
 
     def heads_within(self, free: int) -> int:
-        """Return how many heads fit into SHARE of the free bytes, or 0 if not even one fits.
+        """Return how many heads fit into SHARE of the free bytes beside the rows, or 0 if not even one does.
 
         >>> Need(rows=100, head=30).heads_within(200)
         2
@@ -93,7 +93,7 @@ def _activations(body: nn.Module, tokens: int, width: int) -> int:
 
 
 def _rows_in_memory(run: RunSpec, train: Part) -> int:
-    """Return the training rows that a stack holds in memory; the buffers of streamed rows count as rows."""
+    """Return the number of training rows that a stack holds in memory; for streamed rows, its buffers as such rows."""
     sampler = run.train.sampler
     if not (train.is_stored and isinstance(sampler, Shuffled)):
         return len(train)
@@ -103,7 +103,7 @@ def _rows_in_memory(run: RunSpec, train: Part) -> int:
 
 
 def parts_that_fit(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, free: int) -> list[list[int]]:
-    """Split indices of runs with one skeleton into stacks that each fit into the free bytes.
+    """Split the indices of runs that could form one stack into stacks that each fit into the free bytes.
 
     Raises:
         ValueError: not even one head fits.
@@ -113,7 +113,7 @@ def parts_that_fit(numbers: Sequence[int], runs: Sequence[RunSpec], data: Data, 
     if fitting == 0:
         buffer = "train.sampler.buffer_rows, " if data.train.is_stored else ""
         raise ValueError(
-            f"A head must fit in {SHARE:.0%} of the {gigabytes(free)} of free memory, but the rows need "
+            f"The rows and one head must fit in {SHARE:.0%} of the {gigabytes(free)} of free memory, but the rows need "
             f"{gigabytes(need.rows)} and each head {gigabytes(need.head)}. Use fewer rows or columns, a smaller "
             f"{buffer}train.schedule.batch_size or head.body, or a machine with more memory."
         )

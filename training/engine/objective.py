@@ -40,7 +40,7 @@ class Objective(nn.Module):
         core: the body and the classifier, which are kept after training.
         parts: parts of the loss's methods, which are discarded after training.
         views: number of consecutive rows in a batch that show the same image; 1 if rows are drawn independently.
-        affine: mean and scale [D] that map preprocessed vectors back to their units, or None before `measure`.
+        affine: mean and scale [D] that map preprocessed vectors back to rescaled ones, or None before `measure`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Objective(nn.Module):
     def _value(
         self, spec: StageSpec, classifier: ClassifierSpec, step: StepContext, draws: Draws
     ) -> tuple[Tensor, Updates]:
-        """Return the objective of a step before class temperatures are applied, and the updated buffers."""
+        """Return the objective of a step whose logits are not yet divided by temperatures, and the updated buffers."""
         temperatures, updates = self.parts.class_temperatures(spec.loss, step)
         if temperatures is not None:
             step = replace(step, logits=divided(step.logits, temperatures))
@@ -175,7 +175,7 @@ class Objective(nn.Module):
         return with_numbers(self.spec, within["train"]), with_numbers(self.classifier, within["classifier"])
 
     def _margin(self, classifier: ClassifierSpec, progress: float, temperatures: Tensor | None) -> Margin | None:
-        """Return the classifier's margin, or None if it has none; its logits are already divided by temperatures."""
+        """Return the classifier's margin for logits already divided by temperatures, or None if it has none."""
         if not classifier.has_margin:
             return None
         counts, scale = self.statistics.counts[self.statistics.present], cast(Tensor, self.core.classifier.scale)
@@ -185,14 +185,14 @@ class Objective(nn.Module):
         return lambda logits, own: classifier.margined(logits * of_class, own, counts, scale, progress) / of_class
 
     def _augmented(self, spec: StageSpec, x: Tensor, draws: Draws) -> Tensor:
-        """Augment features x [N, D]; FroFA acts on the vectors as they were cached, before preprocessing."""
+        """Augment features x [N, D]; FroFA acts on the rescaled cached vectors, before centring and standardisation."""
         if draws.frofa and self.cached is not None and not isinstance(spec.frofa, NoFrofa):
             mean, scale, ranges = self.cached
             x = (spec.frofa(x * scale + mean, ranges, draws.frofa) - mean) / scale
         return spec.augment(x, self.channels, draws.augment) if draws.augment and self.channels is not None else x
 
     def _hidden(self, x: Tensor, labels: Tensor, draws: Draws, moment: PerStep) -> tuple[Tensor, tuple[Branch, ...]]:
-        """The classifier's input [N, H] for features x [N, D], mixed where asked for, and its labels."""
+        """Return the classifier's inputs [N, H] for features x [N, D], mixed if mixing is on, and their labels."""
         body = self.core.body
         if draws.mix:
             below = body(x, draws.dropped, end=moment.layer)

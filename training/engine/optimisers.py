@@ -57,7 +57,7 @@ class StackedOptimiser:
 
     Attributes:
         parameters: parameters [K, ...] by name, updated in place.
-        averages: moments by moment name and parameter name.
+        averages: moments [K, ...] by moment name and parameter name; for SGD, the velocity.
         steps: number of steps taken.
     """
 
@@ -126,7 +126,7 @@ class StackedOptimiser:
         return _shaped(self._numbers[name], parameter)
 
     def state(self) -> dict[str, Any]:
-        """Return everything but the parameters that the next step depends on."""
+        """Return everything that the next step depends on, except the parameters."""
         return {"steps": self.steps, "averages": self.averages}
 
     def restore(self, state: Mapping[str, Any], indices: Sequence[int]) -> None:
@@ -184,7 +184,7 @@ class SeparateOptimisers:
             optimiser.step()
 
     def state(self) -> dict[str, Any]:
-        """Return everything but the parameters that the next step depends on."""
+        """Return everything that the next step depends on, except the parameters."""
         return {"steps": self.steps, "heads": [optimiser.state_dict() for optimiser in self._optimisers]}
 
     def restore(self, state: Mapping[str, Any], indices: Sequence[int]) -> None:

@@ -51,7 +51,7 @@ class RunContext:
         return time.perf_counter() - self.began
 
     def with_classifier(self, classifier: Closed) -> "RunContext":
-        """Return a copy with another classifier in the spec and the statistics of the rows without the sampler."""
+        """Return a copy with another classifier in the spec, and with class statistics that ignore the sampler."""
         head = self.run.head.model_copy(update={"classifier": classifier})
         return replace(self, run=self.run.model_copy(update={"head": head}), statistics=self.statistics.unsampled())
 

@@ -1,4 +1,4 @@
-"""A stack: heads of one skeleton that are trained together, one step at a time."""
+"""A stack: heads that differ only in numbers and are trained together, one step at a time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

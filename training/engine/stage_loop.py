@@ -150,7 +150,7 @@ def _epoch(
     stop: Callable[[], bool],
     keeper: Keeper | None,
 ) -> Generator[Epoch, None, list[Reason | None]]:
-    """Train and evaluate one epoch, yield an event per head, and return why heads end, None for those that continue."""
+    """Train and evaluate one epoch, yield an event per head, and return why each head ends, or None if it continues."""
     losses, is_cut = _pass(stage, epoch, last, stop)
     metrics, logs = selection_metrics(stage.contexts[0], stage.stack), logs_of(stage.stack)
     data = stage.contexts[0].data

@@ -36,7 +36,7 @@ class Stage:
         stack: the heads.
         rows: the training rows, including synthetic ones.
         batches: draws the row indices of one pass, batch by batch, at a progress from 0 to 1.
-        order: CPU generator of everything else that the heads share.
+        order: CPU generator of the draws that the heads share: batches and mixed layers.
         schedule: learning-rate schedule.
         epochs: maximum number of passes.
     """
@@ -174,7 +174,7 @@ class _SamplingUnits:
 
 
 def _with_resolved_metric(early_stop: EarlyStop, context: RunContext) -> EarlyStop:
-    """Return the rule with metric auto replaced by what it means on the validation rows."""
+    """Return the rule with metric auto replaced by the metric that it stands for on the validation rows."""
     metric = epochs_metric(early_stop.metric, context.data.select.labels, context.background)
     return early_stop.model_copy(update={"metric": metric})
 

@@ -28,7 +28,7 @@ class PerHead(NamedTuple):
 
     Attributes:
         numbers: swept numbers by dotted path, 0-d; empty if the numbers of the specs apply.
-        weight: class weights [C+].
+        weight: weights [C+] of the classes with training rows.
         log_prior: log [C+] of the prior that the loss sees.
     """
 
@@ -49,7 +49,7 @@ class PerStep(NamedTuple):
     """Values that the heads of a stack share in one step.
 
     Attributes:
-        layer: blocks before a mixing.
+        layer: number of the body's blocks before rows are mixed; 0 mixes the input.
         progress: progress of the stage, from 0 to 1.
         partners: second class [B] of each row's label, or None if no row has a mixed label.
         shares: share [B] of each row's own class in its label, or None if no row has a mixed label.

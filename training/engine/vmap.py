@@ -14,11 +14,11 @@ from frostbench.training.engine.step_inputs import PerHead
 
 
 def lifted_numbers(objective: Objective) -> dict[str, float]:
-    """Return the swept numbers that an objective reads, by dotted path; those of the optimiser are excluded."""
+    """Return the swept numbers that a step reads, by dotted path below "train" and "classifier"."""
     outside = objective.spec.outside_steps
-    swept = {f"train.{path}": number for path, number in numbers(objective.spec).items()}
-    swept |= {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
-    return {path: number for path, number in swept.items() if not path.startswith(outside)}
+    read = {path: number for path, number in numbers(objective.spec).items() if not path.startswith(outside)}
+    swept = {f"train.{path}": number for path, number in read.items()}
+    return swept | {f"classifier.{path}": number for path, number in numbers(objective.classifier).items()}
 
 
 def per_head_of(objectives: Sequence[Objective]) -> PerHead:
@@ -42,7 +42,7 @@ def sources_of(
 ) -> tuple[list[torch.Generator], list[int]]:
     """Return the distinct generators and the index of the one that each head uses.
 
-    Heads share a generator if theirs start in the same state and draw the same things.
+    Heads share a generator if theirs have the same seed and their mixing options are equal.
     """
     keys = [(g.initial_seed(), o.spec.mixing) for o, g in zip(objectives, noises, strict=True)]
     distinct = list(dict.fromkeys(keys))
@@ -50,7 +50,7 @@ def sources_of(
 
 
 def wide_copy(objective: Objective) -> Objective:
-    """Copy an objective as the template of all heads; its own parameters are never read."""
+    """Copy an objective as the template of all heads; the template's own parameters are never read."""
     template = copy.deepcopy(objective)
     for module in template.modules():
         if isinstance(module, Dense):

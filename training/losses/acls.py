@@ -18,8 +18,8 @@ class Acls(LossMethod):
 
     Park et al., "ACLS: adaptive and conditional label smoothing for network calibration", ICCV 2023, in the form of
     its official code: strength * (positive * max(0, z_max - margin)^2 + negative * mean over the other classes of
-    max(0, z_max - z_k - margin)^2), on the plain logits without a prior or a margin head's shift. The first penalty
-    uses the largest logit itself, so adding a constant to all logits changes it; in the second, z_max is detached.
+    max(0, z_max - z_k - margin)^2), on the logits before any margin and logit adjustment. The first penalty uses the
+    largest logit itself, so adding a constant to all logits changes it; in the second, z_max is detached.
     Tied largest logits share the gradient of the first penalty, where the official code counts each of them in full.
     """
 
@@ -28,7 +28,7 @@ class Acls(LossMethod):
         Rule(
             "refuse",
             lambda run: run.train.loss.point.kind == "acls" and run.is_logreg,
-            "acls detaches the largest logit in one of its penalties, so its gradient is that of no function and "
+            "acls detaches the largest logit in one of its penalties, so its gradient is that of no function, and "
             "logreg has no optimum to find: use train.loss.point.kind=cross_entropy, or head.classifier.kind=linear",
         ),
         bounds_gaps("acls"),

@@ -30,7 +30,7 @@ class AdaFocal(LossMethod):
         Rule(
             "refuse",
             lambda run: isinstance(run.train.loss.point, AdaFocal) and run.is_solved and not run.is_fitted,
-            "adafocal updates its exponents after each epoch and logreg has no epochs: use "
+            "adafocal updates its exponents after each epoch, and logreg has no epochs: use "
             "train.loss.point.kind=focal, or head.classifier.kind=linear",
         ),
         Rule(
@@ -62,9 +62,9 @@ class AdaFocal(LossMethod):
     start: float = Field(default=1.0, gt=0, le=20, title="AdaFocal: initial exponent γ")
     """Exponent of every bin in the first epoch."""
     rate: float = Field(default=1.0, gt=0, le=100, title="AdaFocal: adaptation rate λ")
-    """Speed at which an exponent follows confidence minus accuracy of its bin (λ in the paper)."""
+    """Speed at which an exponent follows the confidence minus the accuracy of its bin (λ in the paper)."""
     switch: float = Field(default=0.2, gt=0, le=20, title="AdaFocal: sign-switch threshold")
-    """An exponent that gets closer to 0 than this changes its sign."""
+    """An exponent that gets closer to 0 than this jumps to this distance on the other side of 0."""
     lowest: float = Field(default=-2.0, ge=-20, lt=0, title="AdaFocal: lowest exponent")
     """Smallest exponent that a bin can have."""
     highest: float = Field(default=20.0, gt=0, le=100, title="AdaFocal: highest exponent")
@@ -105,7 +105,7 @@ class AdaFocal(LossMethod):
     def after_epoch(self, powers: Tensor, confidences: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """Return inner edges [M - 1] and powers [M] after an epoch, from validation rows' confidences and hits [R].
 
-        A bin without rows keeps its power, which happens if there are fewer rows than bins.
+        If there are fewer rows than bins, some bins have no rows and keep their powers.
         """
         order = confidences.argsort(stable=True)
         sure, above = confidences[order].double(), confidences[order].double() - right[order].double()
@@ -115,7 +115,7 @@ class AdaFocal(LossMethod):
         return edges.to(powers.dtype), self.updated(powers, torch.stack(gaps).to(powers.dtype))
 
     def updated(self, powers: Tensor, gap: Tensor) -> Tensor:
-        """Return the powers [M] updated by each bin's gap [M], confidence minus accuracy of its validation rows.
+        """Return the powers [M] updated by each bin's gap [M]: mean confidence minus accuracy of its validation rows.
 
         >>> AdaFocal().updated(torch.tensor([1.0, 0.21, -0.21, 19.0]), torch.tensor([0.1, -0.1, 0.1, 0.9]))
         tensor([ 1.1052, -0.2000,  0.2000, 20.0000])
@@ -142,7 +142,7 @@ class AdaFocalPart(LossPart[AdaFocal]):
         self.register_buffer("powers", torch.tensor(powers))
 
     def effect(self, method: AdaFocal, step: StepContext) -> Effect:
-        """Replace the point loss by the one with each sample's exponent."""
+        """Replace the point loss by the focal loss with the exponent of each sample's bin."""
 
         def point(scores: Scores, targets: Targets) -> Tensor:
             return method.by_bin(scores, targets, self.edges, self.powers)

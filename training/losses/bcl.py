@@ -45,7 +45,7 @@ class Bcl(LossMethod):
     )
     kind: Literal["bcl"] = "bcl"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="BCL weight")
-    """Coefficient of the term added to the mean point loss; 0 omits it, the paper uses 0.35."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, and the paper uses 0.35."""
     temperature: float = Field(default=0.1, ge=0.01, le=10, json_schema_extra=SWEPT, title="BCL temperature")
     """Divisor of the cosine similarities; lower values focus on the nearest rows."""
     projector: ProjectorSpec = Field(default=MlpProjector(), title="BCL projector")

@@ -31,7 +31,7 @@ class Center(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = shapes_layers("center")
     kind: Literal["center"] = "center"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="Centre loss weight")
-    """Coefficient of the term, whose distances are between body outputs; 0 omits it, the paper uses 0.003."""
+    """Coefficient of the term, whose distances are between body outputs; 0 omits it, and the paper uses 0.003."""
     rate: float = Field(default=0.5, gt=0, le=1, json_schema_extra=SWEPT, title="Centre loss: rate of the centres α")
     """Rate at which centres move to the rows of each batch (α in the paper)."""
     repulsion: float = Field(
@@ -39,7 +39,7 @@ class Center(LossMethod):
     )
     """Coefficient, within the term, of the excess of cosines between centres over those of a regular simplex."""
     space: Literal["unit", "plain"] = Field(default="unit", title="Centre loss: unit or plain vectors")
-    """Vectors to pull: scaled to length 1 (unit), or unscaled (plain), where shrinking everything to 0 also helps."""
+    """Vectors to pull: scaled to length 1 (unit), or unscaled (plain), where shrinking them also lowers the term."""
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -118,6 +118,6 @@ def repulsion(centers: Tensor) -> Tensor:
 
 
 def _sums(x: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Return class sums [C, H] of x [N, H] and class counts [C]; a matrix product, because it is deterministic."""
+    """Return class sums [C, H] of x [N, H] and class counts [C], by a matrix product, which is deterministic."""
     member = (labels == torch.arange(classes, device=labels.device)[:, None]).to(x.dtype)
     return member @ x, member.sum(1)

@@ -96,14 +96,14 @@ def class_statistics_of(
     if labels.min() < 0 or labels.max() >= classes:
         raise ValueError(
             f"labels must lie in 0..C-1 for the {classes} classes of this table, got "
-            f"{int(labels.min())}..{int(labels.max())}. Check whether classes were filtered after extraction."
+            f"{int(labels.min())}..{int(labels.max())}. Check whether classes were removed after embedding."
         )
     counts = torch.bincount(labels, minlength=classes)
     present = counts.nonzero().squeeze(1)
     position = torch.full_like(counts, -1)
     position[present] = torch.arange(len(present), device=labels.device)
     counted = counts if groups is None else groups_per_class(labels, groups, classes)
-    # The rule runs on the CPU wherever the rows are: it sees only one number per class.
+    # The rule runs on the CPU wherever the rows are, because it sees only one number per class.
     weight = class_weight(counted.cpu()).to(counts.device)[present]
     share = counts[present].double() / len(labels)
     return ClassStatistics(counts, present, position, share, weight, share.log(), share.log()).weighted(weight)

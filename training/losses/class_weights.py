@@ -61,7 +61,7 @@ class EffectiveWeight(Spec):
 
     kind: Literal["effective"] = "effective"
     beta_rule: Literal["fixed", "auto", "ratio"] = Field(default="fixed", title="Class weights: choice of β")
-    """How β is chosen: as given (fixed), (N - 1) / N for N training rows (auto), or to give the ratio."""
+    """How β is chosen: as given (fixed), (N - 1) / N for N training rows (auto), or from the weight ratio (ratio)."""
     beta: float = Field(default=0.9999, ge=0, lt=1, title="Class weights: overlap β")
     """Overlap between samples if the rule is fixed: 0 gives equal weights, values close to 1 inverse weights."""
     ratio: float = Field(default=50.0, ge=1, le=1e6, title="Class weights: largest to smallest ratio")
@@ -90,7 +90,7 @@ class EffectiveWeight(Spec):
 
 
 def log_beta_for(ratio: float, least: float, most: float) -> float:
-    """Return the log of the beta that gives a ratio of effective weights between classes of least and most rows.
+    """Return the log of the beta that gives a ratio of effective weights between classes of `least` and `most` rows.
 
     The ratio falls from most / least at beta 1 to 1 at beta 0.
 
@@ -184,7 +184,7 @@ class RampSchedule(Spec):
 
 
 def strengthened(weight: Tensor, strength: float) -> Tensor:
-    """Interpolate between equal weights at strength 0 and weight [C] at 1; a mean of 1 is kept.
+    """Interpolate between equal weights at strength 0 and `weight` [C] at 1; a mean of 1 is kept.
 
     >>> strengthened(torch.tensor([0.5, 1.5]), 0.5).tolist()
     [0.75, 1.25]

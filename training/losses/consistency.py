@@ -37,7 +37,7 @@ class Consistency(LossMethod):
         Rule(
             "refuse",
             lambda run: run.train.loss.consistency.weight > 0 and run.is_solved,
-            "consistency acts on batches, and closed-form classifiers and logreg have none: use "
+            "consistency acts on batches, and closed-form classifiers such as logreg have none: use "
             "head.classifier.kind=linear, or train.loss.consistency.weight=0",
         ),
     )

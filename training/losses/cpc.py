@@ -24,7 +24,7 @@ class Cpc(LossMethod):
     separates the label from every other class: the mean of softplus(z_k - z_y) over k. Exclusion keeps the other
     classes close to each other: the sum of softplus(z_k - z_j) over j and k other than the label, divided by
     2 (C - 1) (C - 2); pairs of a class with itself add a constant, as in the public code. Discrimination uses the
-    adjusted logits, as cross entropy does, and exclusion the plain ones. Needs three classes.
+    adjusted logits, as cross entropy does, and exclusion the plain ones. The loss needs at least three classes.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -46,9 +46,9 @@ class Cpc(LossMethod):
     discrimination: float = Field(
         default=0.1, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of discrimination"
     )
-    """Coefficient of the pairs of the label with another class."""
+    """Coefficient of the losses over pairs of the label with another class."""
     exclusion: float = Field(default=1.0, ge=0, le=100, json_schema_extra=SWEPT, title="CPC: weight of exclusion")
-    """Coefficient of the pairs of two classes other than the label."""
+    """Coefficient of the losses over pairs of two classes other than the label."""
 
     def check_classes(self, classes: int) -> None:
         """Check that there are at least three classes.
@@ -85,7 +85,7 @@ def discrimination(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def exclusion(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the sum [N] of softplus(z_k - z_j) over j and k other than the label, over 2 (C - 1) (C - 2).
+    """Return the sum [N] of softplus(z_k - z_j) over j and k other than the label, divided by 2 (C - 1) (C - 2).
 
     Value and slope for logits [N, C] are computed in blocks of classes and outside the graph, which would otherwise
     hold every pair. The slope in z_k is the sum over j of sigmoid(z_k - z_j) - sigmoid(z_j - z_k) =

@@ -19,7 +19,7 @@ class Crl(LossMethod):
 
     Moon et al., "Confidence-aware learning for deep neural networks", ICML 2020, eq. 5. For each row and the next one
     in the batch, the term is max(0, |c_i - c_j| - sign(c_i - c_j) (k_i - k_j)), where k is the largest probability and
-    c the share of training visits in which the row was predicted correctly; it is 0 for equal shares. The official
+    c the share of training visits in which the row was predicted correctly; pairs of equal shares add 0. The official
     code rescales the shares so that the smallest is 0; here they are as in the paper.
     """
 
@@ -31,13 +31,13 @@ class Crl(LossMethod):
         Rule(
             "no effect",
             lambda run: run.train.loss.crl.weight > 0 and run.is_solved,
-            "closed-form classifiers and logreg have no batches, so train.loss.crl has no effect on them: set its "
+            "closed-form classifiers such as logreg have no batches, so train.loss.crl has no effect on them: set its "
             "weight to 0",
         ),
     )
     kind: Literal["crl"] = "crl"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="CRL weight")
-    """Coefficient of the term added to the mean point loss; 0 omits it, the paper uses 1."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, and the paper uses 1."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "CrlPart | None":
         """Build the part that keeps the histories."""
@@ -78,7 +78,7 @@ class CrlPart(LossPart[Crl]):
 
 
 def right(logits: Tensor, label_index: Tensor) -> Tensor:
-    """Return 1 for each row of logits [N, C+] whose argmax is its label, otherwise 0, as numbers [N].
+    """Return 1 for each row of logits [N, C+] whose argmax is its label and 0 for the others, as floats [N].
 
     >>> right(torch.tensor([[0.0, 1], [0, 1]]), torch.tensor([1, 0]))
     tensor([1., 0.])

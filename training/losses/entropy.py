@@ -18,8 +18,8 @@ class Ecp(LossMethod):
 
     Pereyra et al., "Regularizing neural networks by penalizing confident output distributions", ICLR workshop 2017:
     the entropy is a sum over the classes. Public code that uses it as a baseline for margin-based smoothing takes the
-    mean, which is C times smaller. The entropy is that of the softmax of the plain logits, without a prior or a margin
-    head's shift. The loss can be negative.
+    mean, which is C times smaller. The entropy is that of the softmax of the logits before any margin and logit
+    adjustment. The loss can be negative.
     """
 
     tier: ClassVar[Tier] = "experimental"

@@ -53,7 +53,7 @@ class ExternalLoss(PluginSpec, LossMethod):
         """Return the plugin's own spec, after a trial on a few scores.
 
         Raises:
-            PluginError: as `inner`; or it does not return a loss [N], or claims to stack and fails under vmap.
+            PluginError: as `inner`; or the plugin does not return a loss [N], or claims to stack and fails under vmap.
         """
         inner = self.inner()
         logits = torch.linspace(-2, 2, 12, dtype=torch.float64).reshape(3, 4)

@@ -54,8 +54,8 @@ class Fedlas(LossMethod):
     minus the running mean, in running deviations; psi is 1 or -1, from a small network on the logits (the gate) with
     a straight-through gradient. The loss is (1 - a) CE + a E, where E is cross entropy to uniform targets, or
     (1 - a) CE + a R with the margin penalty R of MbLS. The gate does not see calibration: it lowers the training loss,
-    which with E mostly means a below alpha (controls: gate, share and beta = 0). Gate and statistics are discarded
-    after training.
+    which with E mostly means a below alpha (the options gate and share, and beta = 0, give controls). Gate and
+    statistics are discarded after training.
     """
 
     group: ClassVar[str] = "Confidence"
@@ -71,7 +71,7 @@ class Fedlas(LossMethod):
         _rule(
             "refuse",
             lambda run, _: run.is_solved and not run.is_fitted,
-            "fedlas trains its gate by gradient steps and logreg takes none: use head.classifier.kind=linear",
+            "fedlas trains its gate by gradient steps, and logreg takes none: use head.classifier.kind=linear",
         ),
         _rule(
             "refuse",
@@ -113,17 +113,17 @@ class Fedlas(LossMethod):
         _rule(
             "warn",
             lambda run, fedlas: fedlas.base == "mbls" and 2 * run.largest_logit <= fedlas.margin,
-            "cosine logits differ by at most 2 scale, so the margin of fedlas cannot bind: lower "
+            "cosine logits differ by at most twice their scale, so the margin of fedlas cannot bind: lower "
             "train.loss.fedlas.margin, or raise head.classifier.scale",
         ),
     )
     kind: Literal["fedlas"] = "fedlas"
     alpha: float = Field(default=0.0, ge=0, lt=0.5, json_schema_extra=SWEPT, title="FeDLaS: mean smoothing share α")
-    """Share of a label that is moved at the mean feature norm; shares range from 0 to twice this, and 0 disables it."""
+    """Share of a label that is moved at the mean feature norm; shares range from 0 to twice this; 0 disables FeDLaS."""
     base: Literal["label_smoothing", "mbls"] = Field(default="label_smoothing", title="FeDLaS: base method")
     """Loss that receives the share: cross entropy to uniform targets, or the margin penalty of MbLS."""
     beta: float = Field(default=4.0, ge=0, le=100, json_schema_extra=SWEPT, title="FeDLaS: sharpness β")
-    """Sharpness in the norm; 0 gives every sample alpha. The paper uses 4, and 0.5 to 1 with base=mbls."""
+    """How sharply the share depends on the norm; at 0 it is always alpha. The paper uses 4; 0.5 to 1 with base=mbls."""
     margin: float = Field(default=10.0, ge=0, le=1000, json_schema_extra=SWEPT, title="FeDLaS: logit margin of MbLS")
     """Gap to the largest logit above which base=mbls penalises."""
     reduction: Literal["mean", "sum"] = Field(default="mean", title="FeDLaS: reduction of MbLS")
@@ -137,7 +137,7 @@ class Fedlas(LossMethod):
     statistics: Literal["first_batch", "official", "exact"] = Field(
         default="first_batch", title="FeDLaS: statistics of the norms"
     )
-    """Mean and deviation of the norms: running, from the first batch or from 20 and 100 (official), or exact.
+    """Mean and deviation of the norms: exact, or running from those of the first batch or from 20 and 100 (official).
 
     Norms of cached vectors are taken after rescaling (see head.preprocess), about 16 for l2.
     """
@@ -192,7 +192,7 @@ class Fedlas(LossMethod):
     def updated(self, statistics: Tensor, norms: Tensor) -> Tensor:
         """Return mean and deviation [2] (ddof 1) after a batch of norms [N]; NaN statistics mean no batch yet.
 
-        A batch of a single row has no deviation, nor has one with a non-finite norm: both leave the statistics.
+        A batch of one row has no deviation, nor has one with a non-finite norm: both leave the statistics unchanged.
         """
         if len(norms) < 2 or self.statistics == "exact":
             return statistics
@@ -211,7 +211,7 @@ class Fedlas(LossMethod):
         return -(scores.log_p.mean(-1) if self.spread == "uniform" else scores.log_p @ prior)
 
     def blended(self, plain: Tensor, other: Tensor, share: Tensor) -> Tensor:
-        """Return (1 - a) plain + a other, each [N]; under the batch mean, the gate still learns from its own share."""
+        """Return (1 - a) plain + a other, each [N]; with batch_mean, the gate learns from each row's own share."""
         if self.share == "own":
             return plain + share * (other - plain)
         to_gate = share * (other - plain).detach()
@@ -276,7 +276,7 @@ class FedlasPart(LossPart[Fedlas]):
             return blended
 
         def finish() -> tuple[Updates, Logs]:
-            # Of mixed rows, the logs count the first label.
+            # For mixed rows, the logs are those of the first label.
             is_greedy = signs.detach() == -gamma(norms, statistics).sign() * excess[0].sign()
             logs = gate_logs(share.detach() / method.alpha, signs.detach(), is_greedy, self.signs[step.index])
             if MARGIN_LOG in self.logs:
@@ -297,8 +297,8 @@ class FedlasPart(LossPart[Fedlas]):
 class Gate(nn.Module):
     """A sign [N] for each row of logits [N, C+]; its gradient is that of the difference of two probabilities.
 
-    Linear, leaky ReLU (slope 0.01), linear to two outputs, softmax; the sign is that of the second minus the first
-    output, and 0 if they are equal.
+    The layers are linear, leaky ReLU (slope 0.01), linear to two outputs and softmax; the sign is that of the second
+    output minus the first, and 0 if they are equal.
     """
 
     def __init__(self, classes: int, width: int, generator: torch.Generator) -> None:

@@ -30,11 +30,11 @@ UNSURE = Rule(
 
 
 class Focal(LossMethod):
-    """Cross entropy times (1 - p)^gamma.
+    """Cross entropy times (1 - p)^gamma, where p is the probability of the label.
 
-    Lin et al., "Focal loss for dense object detection", ICCV 2017, eq. 4, with softmax; p comes from the unweighted
-    logits, and class weights multiply the result. For soft targets q it is sum_k q_k (1 - p_k)^gamma (-log p_k). The
-    probabilities are less confident than those of cross entropy, so they need calibration.
+    Lin et al., "Focal loss for dense object detection", ICCV 2017, eq. 4, with softmax; class weights multiply the
+    result. For soft targets q the loss is sum_k q_k (1 - p_k)^gamma (-log p_k). The probabilities are less confident
+    than those of cross entropy, so they need calibration.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -60,7 +60,7 @@ class Flsd53(LossMethod):
 
     Mukhoti et al., "Calibrating deep neural networks using focal loss", NeurIPS 2020. The exponent is chosen without
     gradient by the label's probability, or under soft targets by that of each class. The official code sums over a
-    batch; here it is the mean.
+    batch; here the mean is taken.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -83,7 +83,7 @@ class DualFocal(LossMethod):
     """Cross entropy times (1 - p + p_j)^gamma, where p_j is the largest probability below that of the label.
 
     Tao et al., "Dual focal loss for calibration", ICML 2023. p_j is strictly below p, 0 if no class is below, and has
-    a gradient. It is defined for hard labels: mixed rows count by the share of each label, smoothing is an error.
+    a gradient. The loss is defined for hard labels: mixed rows count each label by its share; smoothing is an error.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -103,7 +103,7 @@ class DualFocal(LossMethod):
     )
     kind: Literal["dual_focal"] = "dual_focal"
     gamma: float = Field(default=5.0, ge=0, le=20, json_schema_extra=SWEPT, title="Dual focal loss: focusing γ")
-    """Strength of down-weighting easy samples; 0 gives cross entropy, the paper uses 5 for CIFAR-10."""
+    """Strength of down-weighting easy samples; 0 gives cross entropy, and the paper uses 5 for CIFAR-10."""
 
     @property
     def is_convex(self) -> bool:
@@ -174,7 +174,7 @@ class SigmoidFocal(LossMethod):
 
     @property
     def is_softmax(self) -> bool:
-        """Whether the loss uses a softmax; it has one sigmoid per class."""
+        """Whether the loss uses a softmax; it does not, but one sigmoid per class."""
         return False
 
     def start_linear(self, linear: nn.Linear, present: int) -> None:

@@ -27,8 +27,8 @@ class HardMine(LossMethod):
         Rule(
             "refuse",
             lambda run: (run.is_solved or run.is_logreg) and run.train.loss.hardmine.keep < 1,
-            "hardmine selects samples within a batch, and closed-form classifiers and logreg have no batches: set "
-            "train.loss.hardmine.keep=1 or use head.classifier.kind=linear",
+            "hardmine selects samples within a batch, and closed-form classifiers such as logreg have no batches: set "
+            "train.loss.hardmine.keep=1, or use head.classifier.kind=linear",
         ),
         Rule(
             "warn",
@@ -42,8 +42,8 @@ class HardMine(LossMethod):
         Rule(
             "warn",
             lambda run: _fills_quotas(run.train.sampler, run.train.loss.hardmine) and not run.is_mixed,
-            "a batch of pxk holds no more rows per class than the quota of hardmine, so train.loss.hardmine drops no "
-            "row: lower its quota, or raise train.sampler.rows",
+            "a pxk batch holds no more rows per class than the quota of hardmine, so train.loss.hardmine drops no row: "
+            "lower its quota, or raise train.sampler.rows",
         ),
     )
     kind: Literal["hardmine"] = "hardmine"
@@ -65,7 +65,7 @@ class HardMine(LossMethod):
         return 1 - (1 - self.keep) * max(0.0, (progress - self.warm) / (1 - self.warm))
 
     def __call__(self, loss: Tensor, labels: Tensor, progress: float) -> Tensor:
-        """Return a mask [N], 1 for kept samples, ranked by their detached, unweighted, unsmoothed loss [N]."""
+        """Return a mask [N], 1 for kept samples, from their unweighted, unsmoothed loss [N], which is detached."""
         count = len(loss)
         # The last batch of an epoch may hold a single row, which must be kept.
         guarded = min(math.ceil(count / 100), count - 1) if self.noise_guard and self.keep < 1 else 0

@@ -33,7 +33,7 @@ class LabelSmoothing(LossMethod):
     """
 
     def __call__(self, label_index: Tensor, prior: Tensor) -> Targets:
-        """Return the targets of samples with labels [N], as indices into the classes of a prior [C]."""
+        """Return the targets of samples whose labels [N] are indices into the classes of a prior [C]."""
         moved = self.epsilon
         if self.spread == "others":
             # A single class keeps its whole target, whatever is moved.

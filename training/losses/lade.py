@@ -32,7 +32,7 @@ class Lade(LossMethod):
         Rule(
             "refuse",
             lambda run: run.train.loss.lade.weight > 0 and run.is_solved,
-            "lade fits the logits of a batch, and closed-form classifiers and logreg have no batches: use "
+            "lade fits the logits of a batch, and closed-form classifiers such as logreg have no batches: use "
             "head.classifier.kind=linear, or train.loss.lade.weight=0",
         ),
         Rule(
@@ -44,7 +44,7 @@ class Lade(LossMethod):
     )
     kind: Literal["lade"] = "lade"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="LADE weight")
-    """Coefficient of the term added to the mean point loss; 0 omits it, 0.1 is common."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, and 0.1 is common."""
     penalty: float = Field(default=0.1, ge=0, le=10, json_schema_extra=SWEPT, title="LADE: penalty on the normaliser")
     """Coefficient of the squared log of the normaliser, which stabilises the estimate."""
 

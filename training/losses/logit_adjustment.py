@@ -41,7 +41,7 @@ class LogitAdjustment(LossMethod):
     tau: float = Field(default=0.0, ge=0, le=3, json_schema_extra=SWEPT, title="Logit adjustment: strength τ")
     """Strength of the prior shift; 0 disables it, 1 is consistent for the balanced error."""
     prior: Literal["effective", "raw", "given"] = Field(default="effective", title="Logit adjustment: class prior")
-    """Prior after class weights (effective), raw class shares, which correct twice beside weights, or given shares."""
+    """Prior: that of the loss (effective), raw class shares, which correct twice beside weights, or given shares."""
     given: dict[ClassName, Share] = Field(
         default_factory=dict, max_length=100_000, title="Logit adjustment: given class shares"
     )

@@ -65,7 +65,7 @@ class LossSpec(Spec):
     )
     """Coefficient of the mean point loss; 0 trains only on the other terms."""
     smoothing: LabelSmoothing = Field(default=LabelSmoothing(), title="Label smoothing")
-    """Label smoothing: moves a share of each label to other classes."""
+    """Label smoothing: spreads a share of each label over the classes."""
     class_weight: ClassWeightSpec = Field(default=NoWeight(), title="Class weights")
     """Weights of the classes in the loss, from class sizes; none weights all samples equally."""
     weight_schedule: WeightScheduleSpec = Field(default=ConstantSchedule(), title="Class weights: schedule")
@@ -99,7 +99,7 @@ class LossSpec(Spec):
 
     @property
     def methods(self) -> dict[str, LossMethod]:
-        """All methods by field, in catalogue order, the order of added terms and random draws."""
+        """All methods by field, in catalogue order, which is also the order of added terms and random draws."""
         return {name: getattr(self, name) for name in catalogue()}
 
     @property
@@ -160,8 +160,8 @@ def branched_objective(
     The weight of a sample in a branch is the weight of its class times its share, and the mean divides by the sum of
     these weights. torch's cross_entropy(weight=, label_smoothing=) spreads the weights over the smoothing mass
     instead, so its optimum for a clean sample of a frequent class can be a rare class (pytorch issue 104776). A margin
-    applies to a hard label, so with a margin each branch has its own scores. point replaces the spec's point loss if
-    that loss has state in training.
+    applies to a hard label, so with a margin each branch has its own scores. `point` replaces the spec's point loss if
+    a method wraps it or it has state in training.
     """
     raw = of_present(logits, statistics)
     prior = statistics.log_prior_effective.exp().to(raw.dtype)
@@ -191,7 +191,7 @@ def scores(spec: LossSpec, raw: Tensor, margined: Tensor, statistics: ClassStati
 def _kept(
     spec: LossSpec, raw: Tensor, branches: Sequence[Branch], statistics: ClassStatistics, progress: float
 ) -> Tensor | None:
-    """Return the mask [N] of hard-example mining, or None; a mixed sample counts to the quota of its main class."""
+    """Return the mask [N] of hard-example mining, or None; mixed samples count towards their main class's quota."""
     if spec.hardmine.keep == 1:
         return None
     log_p = raw.detach().log_softmax(-1)

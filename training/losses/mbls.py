@@ -25,7 +25,7 @@ class Mbls(LossMethod):
 
     Liu et al., "The devil is in the margin: margin-based label smoothing for network calibration", CVPR 2022:
     CE + strength * R with R = sum_k max(0, max_l z_l - z_k - margin). The official code takes the mean over k; the
-    paper's sum is C times larger. The gaps are those of the plain logits, without a prior or a margin head's shift. The
+    paper's sum is C times larger. The gaps are those of the logits before any margin head and logit adjustment. The
     largest logit has a gradient too, so the penalty also acts on the true class if its logit is the largest. Once all
     gaps are within the margin the loss is cross entropy: a good first margin is log((C - 1) c / (1 - c)), the gap at
     which the largest probability is c.
@@ -61,7 +61,7 @@ class Mbls(LossMethod):
 
 
 class MblsPart(LossPart[Mbls]):
-    """Part of MbLS in a step: logs the share of logit gaps that are penalised."""
+    """Part of MbLS that logs the share of penalised gaps between logits in each step."""
 
     def effect(self, method: Mbls, step: StepContext) -> Effect:
         """Log the share of penalised gaps."""

@@ -19,8 +19,8 @@ class Mdca(LossMethod):
     """Mean over the classes of |mean probability of the class in the batch - its share of the batch's labels|.
 
     Hebbalaguppe et al., "A stitch in time saves nine: a train-time regularizing loss for improved neural network
-    calibration", CVPR 2022. Mixed rows count to both labels by their shares; smoothing and class weights are ignored.
-    Probabilities are those of the plain logits, without a prior or a margin head's shift.
+    calibration", CVPR 2022. Mixed rows count towards both labels by their shares; smoothing and class weights are
+    ignored. Probabilities are those of the logits before any margin and logit adjustment.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -29,7 +29,7 @@ class Mdca(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mdca")
     kind: Literal["mdca"] = "mdca"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MDCA weight")
-    """Coefficient of the term added to the mean point loss; 0 omits it, 1 is common."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, and 1 is common."""
 
     def part(self, core: Core, classes: int, generator: torch.Generator) -> "MdcaPart | None":
         """Build the part that adds the term."""

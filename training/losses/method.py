@@ -41,7 +41,7 @@ class LossMethod(Spec):
     needs_single_labels: ClassVar[str] = ""
     """Why each row must have one label, as a clause for the error when rows of two classes are mixed; empty if not."""
     prefers_single_labels: ClassVar[str] = ""
-    """The same, if mixed rows give a warning instead."""
+    """Why each row should have one label, as a clause for a warning about mixed rows; empty if not."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """Rules about option combinations that concern only this method."""
 
@@ -67,7 +67,7 @@ class LossMethod(Spec):
 
     @property
     def least_temperature(self) -> float:
-        """Smallest number by which it may divide logits."""
+        """Smallest class temperature, a divisor of logits, that the method may set; 1 if it sets none."""
         return 1.0
 
     def resolved(self) -> "LossMethod":
@@ -82,7 +82,7 @@ class LossMethod(Spec):
         """
 
     def batch_numbers(self, batch: int, classes: int) -> int:
-        """Return how many numbers a step holds per row of a batch, besides logits and layers."""
+        """Return how many numbers a step holds per row of a batch, besides logits and the outputs of layers."""
         return 0
 
     def start_linear(self, linear: nn.Linear, present: int) -> None:
@@ -130,7 +130,7 @@ class LossPart(nn.Module, Generic[Method]):
 
     Parameters are trained with the head, and the part is discarded after training. Everything that runs in a step runs
     under `torch.func.vmap`: no `if` on values, no in-place writes, no randomness except from `draw`. The method that is
-    passed in holds the head's own swept numbers, which may be tensors; `LossMethod.part` has decided what is active.
+    passed in holds the head's own swept numbers, which may be tensors; `LossMethod.part` decides what is active.
 
     Attributes:
         logs: names of the logged values.
@@ -157,7 +157,7 @@ class LossPart(nn.Module, Generic[Method]):
     def class_temperatures(self, method: Method, step: StepContext) -> tuple[Tensor, Updates] | None:
         """Return the temperatures [C+] that divide the step's logits, and the updated buffers; without gradients.
 
-        None keeps the initial temperatures. The logits in step are not divided yet.
+        None keeps the initial temperatures. The logits of `step` are not divided yet.
         """
         return None
 
@@ -170,7 +170,7 @@ class LossPart(nn.Module, Generic[Method]):
         return None
 
     def after_epoch(self, method: Method, state: Mapping[str, Tensor], logits: Tensor, label_index: Tensor) -> Updates:
-        """Return buffers after an epoch, for methods that need the validation rows; not mapped over heads.
+        """Return buffers after an epoch, for methods that need the validation rows; called for one head at a time.
 
         Args:
             method: the head's own method.

@@ -19,11 +19,11 @@ class Mmce(LossMethod):
     """Kernel distance between the confidence and the correctness of a batch, with a Laplacian kernel (MMCE).
 
     Kumar et al., "Trainable calibration measures for neural networks from kernel mean embeddings", ICML 2018. With r
-    the largest probability of a row, c whether its class is correct (without gradient) and k = exp(-|r - r'| / width),
-    form squared is the mean of (c - r) (c' - r') k over all pairs of rows. Form weighted gives correct and incorrect
-    rows the same total weight and takes the root: the norm of the mean of 1 - r over the correct rows minus the mean
-    of r over the incorrect ones. The official code divides by these counts twice, which is a different function.
-    Probabilities are those of the plain logits, without a prior or a margin head's shift.
+    the largest probability of a row, c 1 if its class is correct, else 0, and k = exp(-|r - r'| / width), form squared
+    is the mean of (c - r) (c' - r') k over all pairs of rows. Form weighted gives correct and incorrect rows the same
+    total weight and takes the root: the kernel norm of the mean of 1 - r over the correct rows minus the mean of r over
+    the incorrect ones. The official code divides by the numbers of these rows twice, which is a different function.
+    Probabilities are those of the logits before any margin and logit adjustment.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -33,9 +33,9 @@ class Mmce(LossMethod):
     rules: ClassVar[tuple[Rule, ...]] = corrects_confidence("mmce")
     kind: Literal["mmce"] = "mmce"
     weight: float = Field(default=0.0, ge=0, le=100, json_schema_extra=SWEPT, title="MMCE weight")
-    """Coefficient of the term added to the mean point loss; 0 omits it, 2 to 4 is common."""
+    """Coefficient of the term added to the mean point loss; 0 omits it, and 2 to 4 is common."""
     form: Literal["squared", "weighted"] = Field(default="squared", title="MMCE: weighting of pairs")
-    """Weights: equal for all pairs of rows (squared), or for correct and incorrect rows, with a root (weighted)."""
+    """Weights: equal for pairs of rows (squared), or for all correct and all incorrect rows, with a root (weighted)."""
     width: float = Field(default=0.4, gt=0, le=10, json_schema_extra=SWEPT, title="MMCE: kernel width")
     """Difference in confidence at which the kernel falls to 1/e."""
 

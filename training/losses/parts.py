@@ -55,7 +55,7 @@ class LossParts(nn.ModuleDict):
     def prepare(
         self, loss: LossSpec, rows: "TrainRows", statistics: ClassStatistics, core: Core, first: "LossParts"
     ) -> None:
-        """Size the row buffers and let each part measure its initial state; first holds the first head's parts."""
+        """Size the row buffers and let each part measure its initial state; `first` holds the first head's parts."""
         for name, part in self.named_parts():
             for buffer in part.row_buffers:
                 setattr(part, buffer, getattr(part, buffer).new_zeros(len(rows.labels)))

@@ -9,10 +9,10 @@ from torch.nn.functional import one_hot
 
 @dataclass(frozen=True)
 class Scores:
-    """The logits of the classes with training rows at each stage of training, each [N, C+].
+    """The logits of the classes with training rows, as the head gives them and as the loss uses them, each [N, C+].
 
     Attributes:
-        raw: the head's predictions.
+        raw: logits of the head.
         adjusted: raw plus everything that training adds, such as a margin or the class prior.
         log_p: log-softmax of adjusted.
     """
@@ -48,7 +48,7 @@ class Targets:
         return of_label + self.moved * (of_spread - of_label)
 
     def dense(self, like: Tensor) -> Tensor:
-        """Return the targets as an array [N, C+], in the dtype of scores like [N, C+].
+        """Return the targets as an array [N, C+], in the shape and dtype of `like`.
 
         >>> import torch
         >>> Targets(torch.tensor([1]), 0.5).dense(torch.zeros(1, 2))

@@ -24,13 +24,14 @@ def shapes_layers(field: str) -> tuple[Rule, ...]:
             "refuse",
             lambda run: _is_on(run, field) and run.is_bare,
             f"{field} trains the layers before the classifier, and a head without a body has none: use "
-            f"head.body.kind=mlp or train.loss.{field}.weight=0",
+            f"head.body.kind=mlp, or train.loss.{field}.weight=0",
         ),
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.is_solved,
-            f"{field} trains the layers before the classifier, and closed-form classifiers and logreg are fitted to "
-            f"fixed vectors: use head.classifier.kind=linear with head.body.kind=mlp, or train.loss.{field}.weight=0",
+            f"{field} trains the layers before the classifier, and closed-form classifiers such as logreg are fitted "
+            "to fixed vectors: use head.classifier.kind=linear with head.body.kind=mlp, or "
+            f"train.loss.{field}.weight=0",
         ),
     )
 
@@ -41,7 +42,7 @@ def corrects_confidence(field: str) -> tuple[Rule, ...]:
         Rule(
             "refuse",
             lambda run: _is_on(run, field) and run.is_solved,
-            f"{field} compares the rows of a batch, and closed-form classifiers and logreg have no batches: use "
+            f"{field} compares the rows of a batch, and closed-form classifiers such as logreg have no batches: use "
             f"head.classifier.kind=linear, or train.loss.{field}.weight=0",
         ),
         Rule(

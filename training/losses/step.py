@@ -35,7 +35,7 @@ class StepContext:
         unmixed: [N, H] classifier inputs before mixing; the same as hidden if nothing is mixed or no part needs them.
         logits: [N, C]; divided by the class temperatures once these are known.
         is_mixed: whether hidden and logits belong to mixed rows.
-        affine: mean and scale [D] that undo the preprocessing; None before they are measured.
+        affine: mean and scale [D] that map preprocessed vectors back to rescaled ones; None before they are measured.
         views: number of consecutive rows per image; 1 if rows are drawn one by one.
         drawn: return value of the part's `draw`.
     """
@@ -62,7 +62,7 @@ class StepContext:
         return of_present(self.logits, self.statistics)
 
     def cached(self, x: Tensor) -> Tensor:
-        """Return preprocessed vectors [N, D] as they were cached: rescaled, but not standardised."""
+        """Map preprocessed vectors x [N, D] back to the cached vectors, which are rescaled but not standardised."""
         return x if self.affine is None else as_cached(x, self.affine)
 
     def with_draw(self, drawn: Any) -> "StepContext":
@@ -82,7 +82,7 @@ class StepContext:
 
 
 def as_cached(x: Tensor, affine: tuple[Tensor, Tensor]) -> Tensor:
-    """Return preprocessed vectors [N, D] as they were cached, rescaled, using mean and scale [D]."""
+    """Map preprocessed vectors x [N, D] back to the rescaled cached vectors by mean and scale [D]."""
     mean, scale = affine
     return x * scale + mean
 

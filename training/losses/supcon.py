@@ -46,7 +46,7 @@ class SupCon(LossMethod):
     """Divisor of the cosine similarities; lower values focus on the nearest rows."""
     projector: ProjectorSpec = Field(default=NoProjector(), title="SupCon projector")
     """Vectors to compare: the classifier's input (none), or a projection of it (mlp)."""
-    class_weighted: bool = Field(default=False, title="SupCon: weigh rows by class")
+    class_weighted: bool = Field(default=False, title="SupCon: weight rows by class")
     """Whether rows are weighted by class, as in the point loss, or equally."""
 
     @property

@@ -56,7 +56,7 @@ class Vace(LossMethod):
         _rule(
             "refuse",
             lambda run, vace: run.is_logreg and not vace.is_fixed,
-            "a running scatter needs batches and logreg has none: set train.loss.vace.scatter=input_exact, or use "
+            "a running scatter needs batches, and logreg has none: set train.loss.vace.scatter=input_exact, or use "
             "head.classifier.kind=linear",
         ),
         _rule(
@@ -103,7 +103,7 @@ class Vace(LossMethod):
     slope: Literal["normalised", "plain"] = Field(default="normalised", title="VACE: normalisation of the scatter")
     """Whether scatter is divided by its mean over the classes (normalised), or used as it is (plain)."""
     base: float = Field(default=1.0, ge=0.01, le=100, title="VACE: base temperature a")
-    """Temperature of a class without scatter, or with center of one with the mean scatter (a in the formula)."""
+    """Temperature of a class without scatter, or with center=true of a class of mean scatter (a in the formula)."""
     lowest: float = Field(default=0.5, gt=0, le=1, title="VACE: lowest temperature")
     """Smallest temperature that a class can have."""
     highest: float = Field(default=2.0, ge=1, le=100, title="VACE: highest temperature")
@@ -117,7 +117,7 @@ class Vace(LossMethod):
     rate: float = Field(default=0.1, gt=0, le=1, title="VACE: batch weight in the running scatter")
     """Weight of each batch in a running scatter (the kinds with ema); 1 uses only the last batch."""
     shrinkage: float = Field(default=0.0, ge=0, le=10_000, title="VACE: shrinkage of the scatter (rows)")
-    """Number of rows for which the mean scatter counts in each class, which stabilises classes with few rows."""
+    """Weight of the mean scatter in that of each class, as a number of rows, which stabilises classes with few rows."""
     acts_on: Literal["logits", "decay"] = Field(default="logits", title="VACE: what temperatures act on")
     """What temperatures act on: the logits, or as a control only the weight decay of each class's weights."""
     decay_power: float = Field(default=2.0, ge=0, le=4, title="VACE: power of the decay factor")
@@ -136,8 +136,8 @@ class Vace(LossMethod):
 
     @property
     def least_temperature(self) -> float:
-        """Smallest number by which it may divide logits."""
-        return self.lowest if self.strength > 0 else 1.0
+        """Smallest class temperature, a divisor of logits, that the method may set."""
+        return self.lowest if self.strength > 0 and self.acts_on == "logits" else 1.0
 
     def first_temperatures(self, rows: "TrainRows", statistics: ClassStatistics) -> Tensor | None:
         """Return the initial class temperatures [C]; under a running scatter these are all the base."""
@@ -243,10 +243,10 @@ class DecayByClass(LossPart[Vace]):
 
 
 def scatter_of(pieces: Callable[[], Iterable[Tensor]], labels: Tensor, classes: int) -> Tensor:
-    """Return the scatter [C] in float64 of rows with labels [N], which pieces yields in order as blocks [n, D].
+    """Return the scatter [C] in float64 of rows with labels [N], which `pieces` yields in order as blocks [n, D].
 
     Scatter is the variance (ddof 1) of the rows of a class, averaged over the channels; NaN for classes with fewer
-    than two rows. pieces is called twice.
+    than two rows. `pieces` is called twice.
 
     >>> x = torch.tensor([[1.0, 2], [3, 2], [0, 0], [0, 4], [2, 2], [5, 5]])
     >>> scatter_of(lambda: [x[:4], x[4:]], torch.tensor([0, 0, 1, 1, 1, 2]), 3)

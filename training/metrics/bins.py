@@ -62,7 +62,7 @@ class BinSums:
 
     @classmethod
     def of(cls, confidences: Floats, right: Bools, bins: int = ECE_BINS, weights: Floats | None = None) -> "BinSums":
-        """Sort rows into equal-width bins, closed on the right.
+        """Sum the rows of each equal-width bin, closed on the right.
 
         Raises:
             ValueError: there are no rows.
@@ -82,12 +82,12 @@ class BinSums:
 
     @property
     def over(self) -> Floats:
-        """The part of the ECE [B] from bins whose confidence exceeds their accuracy."""
+        """Overconfident part [B] of the ECE, from bins whose confidence exceeds their accuracy; the rest is `under`."""
         return np.asarray(np.maximum(self.gaps, 0).sum(0) / self.total)
 
     @property
     def under(self) -> Floats:
-        """The part of the ECE [B] from bins whose accuracy exceeds their confidence; both parts sum to the ECE."""
+        """Underconfident part [B] of the ECE, from bins whose accuracy exceeds their confidence."""
         return np.asarray(np.maximum(-self.gaps, 0).sum(0) / self.total)
 
     @property
@@ -113,8 +113,8 @@ def adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS, weight
     2015. Of n rows the first n mod M bins have one row more than the others; with fewer rows than bins, the remaining
     bins are empty.
 
-    A row with an integer weight stands for that many copies, which may fall into two bins. The copies share one gap,
-    so the cumulative gap at a border between copies is interpolated linearly.
+    A row with an integer weight stands for that many copies, which may fall into several bins. The copies share one
+    gap, so the cumulative gap at a border between copies is interpolated linearly.
 
     Raises:
         ValueError: there are no rows.
@@ -132,7 +132,7 @@ def adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS, weight
 
 
 def official_adaptive_ece(confidences: Floats, right: Bools, bins: int = ECE_BINS) -> float:
-    """Compute the adaptive ECE as papers on calibration losses do, only for comparison with their figures.
+    """Compute the adaptive ECE as the code of papers on calibration losses does, only to compare with their values.
 
     Bin edges are interpolated between sorted confidences, starting at the lowest one, and bins are open on the left.
     So the row with the lowest confidence is in no bin, and ties may leave bins empty: with few rows the value differs

@@ -21,8 +21,8 @@ class PerClass:
     Attributes:
         support: number of rows of the class.
         predicted: number of rows predicted as the class.
-        precision: share of the predicted rows that are correct.
-        recall: share of the rows of the class that are correct.
+        precision: share of the rows predicted as the class that belong to it.
+        recall: share of the rows of the class that are predicted as it.
         f1: harmonic mean of precision and recall.
     """
 
@@ -177,7 +177,7 @@ def to_raise(metrics: Mapping[str, float | None], name: str) -> float:
 
 
 Preference = tuple[float, float]
-"""Sort key of epochs or settings, higher is better: the metric, with the negative NLL as tie-breaker."""
+"""Sort key of epochs or settings, of which the highest is best: the metric, with the negative NLL as tie-breaker."""
 NOTHING: Preference = (-math.inf, -math.inf)
 """The lowest preference."""
 
@@ -199,7 +199,7 @@ def preference(metrics: Mapping[str, float | None], name: str) -> Preference:
 
 
 def preferred(value: float, nll: float | None) -> Preference:
-    """Return the preference of a value, higher is better, with this NLL; None if no row has a finite NLL."""
+    """Return the preference of a value for which higher is better; `nll` is None if no row has a finite one."""
     # Rounded because means summed in another order differ slightly, and because an NLL may decrease forever.
     return round(value, METRIC_DECIMALS), -math.inf if nll is None or math.isnan(nll) else round(-nll, NLL_DECIMALS)
 

@@ -27,13 +27,13 @@ def shot_of(count: int) -> Literal["absent", "few", "medium", "many"]:
 
 
 def precision(right: Array, predicted: Array) -> Array:
-    """Return the share of predicted rows that are correct; 0 if there are none."""
+    """Return the share of the rows predicted as a class that belong to it; 0 if there are none."""
     score: Array = right / predicted.clip(min=1)
     return score
 
 
 def recall(right: Array, support: Array) -> Array:
-    """Return the share of the rows of a class that are correct; 0 if there are none."""
+    """Return the share of the rows of a class that are predicted as it; 0 if there are none."""
     score: Array = right / support.clip(min=1)
     return score
 
@@ -45,7 +45,7 @@ def f1(right: Array, support: Array, predicted: Array) -> Array:
 
 
 def class_sets(support: Any, train_counts: Any, background: Sequence[int] = ()) -> dict[str, Any]:
-    """Return the sets of classes [C] that means over classes run over.
+    """Return the sets of classes [C] over which metrics are averaged.
 
     Args:
         support: rows per class [C].

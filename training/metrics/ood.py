@@ -1,6 +1,6 @@
 """Out-of-distribution detection: four scores of logits [N, C], and the area under the ROC curve.
 
-Each score is higher for rows of known classes: Hendrycks and Gimpel, "A baseline for detecting misclassified and
+Each score tends to be higher for known classes: Hendrycks and Gimpel, "A baseline for detecting misclassified and
 out-of-distribution examples", ICLR 2017 (msp, and entropy); Hendrycks et al., "Scaling out-of-distribution detection
 for real-world settings", ICML 2022 (max_logit); Liu et al., "Energy-based out-of-distribution detection", NeurIPS 2020.
 """
@@ -14,7 +14,7 @@ from frostbench.training.metrics.bins import Floats, Ints, sums_by
 
 SCORES = ("msp", "neg_entropy", "max_logit", "energy")
 OF_PROBABILITIES = ("msp", "neg_entropy")
-"""Scores that need only probabilities, which also exist for an average of several heads."""
+"""Scores that need only probabilities, so that an average of several heads has them too."""
 
 
 def scores(logits: Tensor) -> dict[str, Floats]:

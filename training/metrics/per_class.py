@@ -8,7 +8,7 @@ the Brier score decomposition", Weather and Forecasting 2008):
 
     reliability  = sum n_b/N (p_b - o_b)^2      resolution = sum n_b/N (o_b - o)^2      uncertainty = o (1 - o)
     within_variance = sum over bins of n_b/N times the variance of p in b
-    within_covariance = sum over bins of n_b/N times twice the covariance of p and belonging in b
+    within_covariance = sum over bins of n_b/N times twice the covariance in b of p and membership of the class (1 or 0)
     Brier = reliability - resolution + uncertainty + within_variance - within_covariance
 
 The last two are 0 if all probabilities in a bin are equal; otherwise the first three do not sum to the score.
@@ -47,7 +47,7 @@ class ClassSums:
 
     @property
     def ece(self) -> Floats:
-        """Class-wise ECE [C, B]: mean gap between p_k and the frequency of class k over all rows.
+        """Class-wise ECE [C, B]: row-weighted mean over bins of the gap between p_k and the frequency of class k.
 
         Classes without rows count too. The mean over classes is the static calibration error of Nixon et al., CVPR
         workshops 2019, and the class-wise ECE of Kull et al., "Beyond temperature scaling", NeurIPS 2019.

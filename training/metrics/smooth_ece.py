@@ -62,7 +62,7 @@ def smooth_ece_of(residuals: Floats, total: Floats) -> Floats:
 
 @dataclass
 class _Bracket:
-    """Brackets [B] of the zeros of decreasing functions, and the values at their ends, which the rule may halve."""
+    """Brackets [B] of zeros of decreasing functions, and the values at their ends, which the Illinois rule halves."""
 
     low: Floats
     high: Floats

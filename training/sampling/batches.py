@@ -19,13 +19,13 @@ class Shuffled(Spec):
 
     kind: Literal["shuffled"] = "shuffled"
     draw: Sampler = Field(default="instance", title="Sampling of classes")
-    """Share of a class in the drawn rows: by its size (instance), the root of it, equal, or from the first to equal."""
+    """Share of a class in drawn rows: by size (instance), by its root, equal, or from size to equal (progressive)."""
     buffer_rows: int | None = Field(
         default=None, ge=2, le=2**31 - 1, json_schema_extra=empty("all rows"), title="Shuffle buffer (rows)"
     )
     """Rows shuffled together at a time, so that the others can stay on disk; null shuffles all rows at once."""
     block_rows: int = Field(default=4096, ge=1, le=2**30, title="Shuffle block (rows)")
-    """Neighbouring rows that enter the buffer as one block, blocks in random order; read if buffer_rows is set."""
+    """Neighbouring rows that enter the buffer as one block, blocks in random order; used only with buffer_rows."""
 
     def blocks_at_once(self, rows: int) -> int:
         """Return the number of blocks that the buffer holds, out of `rows` rows.
@@ -45,7 +45,7 @@ class Shuffled(Spec):
         return drawn[self.buffers(drawn, rows, generator).argsort(stable=True)]
 
     def buffers(self, drawn: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-        """Return the buffer [n], from 0, that shows each drawn row in a pass over `rows` rows."""
+        """Return the number [n], from 0, of the buffer that holds each drawn row in a pass over `rows` rows."""
         blocks = -(-rows // self.block_rows)
         of_block = torch.empty(blocks, dtype=torch.int64)
         of_block[torch.randperm(blocks, generator=generator)] = torch.arange(blocks) // self.blocks_at_once(rows)

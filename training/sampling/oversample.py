@@ -9,7 +9,7 @@ from torch import Tensor
 from frostbench.heads.spec import Spec, Tier
 
 MOST_NEIGHBOURS = 5
-"""Neighbours of a row that SMOTE chooses from, or all rows of its class if there are fewer."""
+"""Neighbours of a row that SMOTE chooses from, or all other rows of its class if there are fewer."""
 
 
 class NoOversample(Spec):
@@ -25,8 +25,8 @@ class NoOversample(Spec):
 class Smote(Spec):
     """Fill small classes up to the median class size with points between a row and one of its neighbours.
 
-    Chawla et al., "SMOTE: synthetic minority over-sampling technique", JAIR 16, 2002, through imbalanced-learn. A class
-    of one row is repeated. Losses and logit adjustment use the class shares with the extra rows.
+    Chawla et al., "SMOTE: synthetic minority over-sampling technique", JAIR 16, 2002, through imbalanced-learn. In a
+    class of one row, this row is repeated. Losses and logit adjustment use the class shares with the extra rows.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -62,9 +62,9 @@ class Smote(Spec):
 class GaussianOversample(Spec):
     """Fill small classes up to the median class size with draws from a Gaussian around their mean.
 
-    Its covariance is that of the class shrunk to the pooled one within classes, as in Friedman, "Regularized
-    discriminant analysis", JASA 84, 1989, with a share of k / (k + n) for n rows. Losses and logit adjustment
-    use the class shares with the extra rows.
+    Its covariance is that of the class, shrunk towards the pooled within-class covariance as in Friedman, "Regularized
+    discriminant analysis", JASA 84, 1989; for n rows the pooled one has the share k / (k + n). Losses and logit
+    adjustment use the class shares with the extra rows.
     """
 
     tier: ClassVar[Tier] = "experimental"
@@ -98,7 +98,7 @@ OversampleSpec = Annotated[NoOversample | Smote | GaussianOversample, Field(disc
 
 
 def wanted_rows(labels: Tensor) -> Tensor:
-    """Return the rows [C] that each class lacks to the median size of classes with rows, from labels [N].
+    """Return how many rows [C] each class lacks to reach the median size of classes with rows, from labels [N].
 
     >>> wanted_rows(torch.tensor([0, 0, 0, 0, 1, 1, 3])).tolist()
     [0, 0, 0, 1]
@@ -110,7 +110,7 @@ def wanted_rows(labels: Tensor) -> Tensor:
 
 
 def _repeated(x: Tensor, labels: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Repeat the row of each class that has one, `wanted` [C] times."""
+    """Repeat the only row of a class `wanted` [C] times, for the classes where this is above 0."""
     chosen = wanted[labels] > 0
     times = wanted[labels[chosen]]
     return x[chosen].double().repeat_interleave(times, 0), labels[chosen].repeat_interleave(times)
@@ -119,7 +119,7 @@ def _repeated(x: Tensor, labels: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor
 def _interpolated(
     x: Tensor, labels: Tensor, wanted: Tensor, neighbours: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Make `wanted` [C] SMOTE rows for classes with more rows than `neighbours`."""
+    """Make `wanted` [C] SMOTE rows per class; classes that get any must have more rows than `neighbours`."""
     counts = torch.bincount(labels)
     # imbalanced-learn requires a class that does not grow, and warns if another would outgrow it.
     kept = (wanted[labels] > 0) | (labels == counts.argmax())
@@ -144,7 +144,7 @@ def _smote_class() -> type:
 
 
 def _covariance_root(around: Tensor, freedom: int) -> Tensor:
-    """Return R [D, D] such that R^T R is the pooled covariance of rows about their class means [N, D]."""
+    """Return R [D, D] such that R^T R is the pooled covariance, from rows minus their class means [N, D]."""
     covariance = around.T @ around / freedom
     values, vectors = torch.linalg.eigh(covariance)
     root: Tensor = values.clamp(min=0).sqrt()[:, None] * vectors.T

@@ -75,7 +75,7 @@ class ClassBatches(Spec):
         return each / each.sum()
 
     def batches(self, labels: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """Draw the batches of one pass, at least N / (P K), as indices of rows with labels [N]."""
+        """Draw the batches of one pass, at least N / (P K) of them, as indices of rows with labels [N]."""
         of_class = [_Cycle(rows, generator) for rows in _rows_by_class(labels, torch.bincount(labels)) if len(rows) > 0]
         classes = min(self.classes, len(of_class))
         order = _Cycle(torch.arange(len(of_class)), generator)
@@ -96,7 +96,7 @@ class _Cycle:
     def take(self, size: int) -> list[int]:
         """Return the next `size` distinct numbers, or all if there are fewer.
 
-        The rest of a pass comes first; a new pass then supplies the numbers that are missing, and keeps the others.
+        The rest of a pass comes first. A new pass then supplies the numbers that are missing and keeps its others.
         """
         taken = self._left[:size]
         self._left = self._left[size:]

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def _calibrates(run: "RunSpec") -> bool:
-    """Whether the first stage minimises anything but plain cross entropy on unchanged labels."""
+    """Whether the first stage changes the point loss from plain cross entropy on hard labels, often for calibration."""
     loss = run.train.loss
     is_changed = not isinstance(loss.point, CrossEntropy) or any(m.shapes_point for m in loss.active.values())
     return loss.point_weight > 0 and is_changed
 
 
 class Crt(SteppedStage):
-    """Re-train only the classifier on balanced classes with cross entropy, and with the body frozen.
+    """Re-train only the classifier, with cross entropy on balanced classes and the body frozen.
 
     Kang et al., "Decoupling representation and classifier for long-tailed recognition", ICLR 2020, section 4.1 (cRT).
     Rare classes gain recall at some cost to frequent ones. The body is in evaluation mode, and vectors are neither

@@ -47,7 +47,7 @@ class SecondStage(Spec):
 
     @property
     def strengths(self) -> tuple[float, ...]:
-        """The candidate strengths for rescaling a linear classifier's weights; a single one if it is given."""
+        """The candidate strengths for rescaling a linear classifier's weights: one if given, none without rescaling."""
         return ()
 
     @property
@@ -56,7 +56,7 @@ class SecondStage(Spec):
         return len(self.strengths) > 1
 
     def with_strength(self, strength: float) -> Self:
-        """Return the stage with this strength, if the strength is tuned."""
+        """Return the stage with this strength, or unchanged if its strength is not tuned."""
         return self
 
     def rescaled(self, weight: Tensor, strength: float) -> Tensor:
@@ -128,5 +128,5 @@ class SecondStage(Spec):
         return self
 
     def width(self, hidden: int, classes: int) -> int:
-        """Return the input width of its gradient steps, given the width before the classifier."""
+        """Return the input width of its gradient steps, given the width before the classifier; 0 without steps."""
         return 0

@@ -1,4 +1,4 @@
-"""Refit: a closed-form or logreg classifier replaces the trained one."""
+"""Refit: a closed-form classifier such as logreg replaces the trained one."""
 
 from typing import ClassVar, Literal
 
@@ -33,7 +33,7 @@ class Refit(SecondStage):
     )
     kind: Literal["refit"] = "refit"
     classifier: ClosedSpec = Field(default=NearestMean(), title="Second stage: classifier")
-    """Closed-form or logreg classifier that replaces the trained one."""
+    """Closed-form classifier, such as ncm or logreg, that replaces the trained one."""
 
     @property
     def replacement(self) -> Closed:

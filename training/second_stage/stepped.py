@@ -71,9 +71,13 @@ class SteppedStage(SecondStage):
     metric: SecondMetric = Field(default="as_first", title="Second stage: metric")
     """Validation metric that chooses the epoch of this stage; as_first uses train.early_stop.metric."""
     max_head_loss: float | None = Field(
-        default=None, ge=0, le=1, json_schema_extra=empty("no limit"), title="Second stage: limit on lost head recall"
+        default=None,
+        ge=0,
+        le=1,
+        json_schema_extra=empty("no limit"),
+        title="Second stage: limit on lost many-shot recall",
     )
-    """Largest recall loss allowed on classes with over 100 training rows, as a share; null sets no limit.
+    """Largest drop in recall, from 0 to 1, allowed on classes with over 100 training rows; null sets no limit.
 
     If no epoch meets it, the head of the first stage is the result.
     """
@@ -148,7 +152,7 @@ class SteppedStage(SecondStage):
         if self.max_head_loss is not None and perfect["recall_many"] is None:
             raise ValueError(
                 f"second.max_head_loss limits the recall loss of classes with more than {MANY_ABOVE} training rows, "
-                "but no such class has validation rows. Remove it, or set second.metric=balanced_accuracy."
+                "but no such class has validation rows. Remove it, or use a split that gives such classes some."
             )
 
     @property

@@ -22,9 +22,9 @@ class EarlyStop(Spec):
     """Choice of the epoch that is kept, by a metric on the validation rows."""
 
     metric: StopMetric = Field(default="auto", title="Early stopping: metric")
-    """Metric on the validation rows, ties by NLL; auto is macro F1, or NLL below 50 rows per class.
+    """Metric on the validation rows, with ties broken by NLL; auto is macro F1, or NLL below 50 rows per class.
 
-    last keeps the last epoch and never stops early.
+    With last, the last epoch is kept and training never stops early.
     """
     patience: int = Field(default=20, ge=1, le=100_000, title="Early stopping: patience (epochs)")
     """Epochs without improvement before training ends, scaled up as min_steps scales the epochs.

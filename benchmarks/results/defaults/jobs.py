@@ -31,7 +31,7 @@ class Job:
         roles: role of each row of the table: train, select, calibrate, test or unused; empty leaves the split to the
             product.
         length: norm that each vector is scaled to, or None to leave it unchanged.
-        factor: factor that vectors are multiplied with.
+        factor: factor by which vectors are multiplied.
         seed: seed of the run.
         refit: whether to refit the head on training and validation rows; None means the product's default.
     """
@@ -54,7 +54,7 @@ class Fit(NamedTuple):
 
     Attributes:
         p: probabilities [M, C] of the test rows.
-        metrics: accuracy, NLL and ECE on the rows that chose the epoch, or on the evaluated ones.
+        metrics: accuracy, NLL and ECE on the validation rows.
         epoch: epoch that was kept.
     """
 
@@ -85,7 +85,7 @@ class Code:
 
 
 class Work(NamedTuple):
-    """Jobs on a table of this name with a code version."""
+    """Jobs on one table, of this name, with one code version."""
 
     table: Table
     name: str
@@ -97,7 +97,7 @@ def done(works: Sequence[Work], folder: Path) -> list[list[Fit]]:
     """Return the fits of all jobs, read from the folder or run on all cores.
 
     Raises:
-        ChildProcessError: a process failed; its last lines are in the message.
+        ChildProcessError: a process failed; the message ends with its last error output.
     """
     with ThreadPoolExecutor(usable_cores()) as pool:
         return list(pool.map(lambda work: _done(work, folder), works))

@@ -21,7 +21,7 @@ def main(table: Path, jobs: Path, out: Path) -> None:
     Args:
         table: .npz with x [N, D] and labels [N] from 0.
         jobs: JSON list of jobs; see `frostbench.benchmarks.results.defaults.jobs.Job`.
-        out: folder for NAME.npz of each job: p [M, C] of its test rows, and metrics on the rows that chose the epoch.
+        out: folder for NAME.npz of each job: p [M, C] of its test rows, metrics on validation rows, and the kept epoch.
     """
     with np.load(table) as arrays:
         x, labels = arrays["x"], arrays["labels"]
@@ -61,7 +61,7 @@ def the_fit() -> Any:
         ImportError: the imported module is outside the checkout.
     """
     folder = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]).resolve()
-    # Checkouts from before the package had a single import name have it as benchmarks.api.
+    # Older checkouts, without a single import name for the package, have `fit` in benchmarks.api.
     name = "frostbench.benchmarks.api" if (folder / "frostbench").is_dir() else "benchmarks.api"
     api = importlib.import_module(name)
     result = Path(str(api.__file__)).resolve()

@@ -56,7 +56,7 @@ def _setting(data: Path | None, work: Path, names: Sequence[str], before: Path |
     makers = tables(data, work)
     if unknown := [name for name in names if name not in makers]:
         raise ValueError(
-            f"A part of defaults must be one of {list(makers)}, got {unknown}. Images need their folder DATA."
+            f"A part of defaults must be one of {list(makers)}, got {unknown}. For parts with images, pass DATA."
         )
     if draws < 2:
         raise ValueError(f"An interval needs at least 2 draws, got {draws}. Raise --draws.")

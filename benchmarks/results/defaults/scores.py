@@ -69,7 +69,7 @@ def difference(ours: Sequence[float], theirs: Sequence[float], overlap: float) -
 
 
 def logreg(table: Table, roles: Roles) -> Score:
-    """Score scikit-learn's logistic regression with the strength of lowest NLL on validation rows."""
+    """Score scikit-learn's logistic regression with the C that has the lowest NLL on validation rows."""
     x = table.x / np.sqrt(table.x[roles == "train"].var(0).mean())
     candidates: list[tuple[float, Floats]] = []
     for strength in STRENGTHS:

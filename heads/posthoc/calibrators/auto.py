@@ -12,13 +12,13 @@ from frostbench.heads.spec import Spec
 LEAST_ROWS = 20
 """Minimum number of rows for a temperature."""
 SPREAD = 1.0
-"""Standard deviation of the log-normal prior of the temperature, whose median is 1."""
+"""Standard deviation of the log temperature under its normal prior of mean 0."""
 
 
 class AutoTemperature(Spec):
-    """Divide the logits by a temperature fitted to at least 20 rows; with fewer rows, keep them unchanged.
+    """Divide the logits by a temperature fitted to at least 20 rows; with fewer rows, keep the logits unchanged.
 
-    Temperature scaling (Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9) with a
+    This is temperature scaling (Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9) with a
     standard normal prior on the log temperature, so that a few rows that are all classified correctly do not drive it
     to a bound. The predicted class does not change.
     """

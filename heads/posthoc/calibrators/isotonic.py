@@ -1,4 +1,4 @@
-"""Isotonic calibration with scikit-learn, per class or on the confidence only."""
+"""Isotonic calibration with scikit-learn, per class or of the confidence only."""
 
 from typing import Literal
 
@@ -13,11 +13,11 @@ from frostbench.heads.spec import Spec
 SMALLEST = float(torch.finfo(torch.float64).eps)
 """Minimum probability of a possible class, so that no single row makes the likelihood infinite."""
 AHEAD = 1e-5
-"""Relative lead that the predicted class keeps over the second if the fit would level or swap them."""
+"""Relative lead that the predicted class keeps over the second if the fit would tie or swap them."""
 
 
 class Isotonic(Spec):
-    """An increasing step function of the probabilities, interpolated between its steps.
+    """Non-decreasing piecewise linear functions: of each class's probability against the rest, or of the top label's.
 
     Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability estimates", KDD 2002,
     sections 3 and 4, by scikit-learn's IsotonicRegression. It needs many rows.
@@ -27,10 +27,10 @@ class Isotonic(Spec):
 
     kind: Literal["isotonic"] = "isotonic"
     form: Literal["one_vs_rest", "top_label"] = Field(default="one_vs_rest", title="Isotonic regression: form")
-    """One function per class followed by normalisation, or one for the top label, which keeps the predicted class."""
+    """One function per class, followed by normalisation, or one for the top label, which keeps the predicted class."""
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """Fit the knots of all functions, concatenated as `x` and `y`, with the `ends` of each [functions].
+        """Fit the knots of all functions, concatenated as `x` and `y`; those of function i stop at `ends`[i].
 
         A class without calibration rows has no knots, and keeps its probability until normalisation.
 

@@ -33,7 +33,7 @@ class Matrix(Spec):
     """Whether fewer rows than classes squared, or more than 100 classes, are rejected; any disables this check."""
 
     def check_size(self, rows: int, classes: int) -> None:
-        """Reject a fit with hardly more rows than parameters.
+        """Reject a fit with too few rows for its matrix, or too many classes.
 
         Raises:
             ValueError: there are fewer rows than classes squared, or more than 100 classes.
@@ -41,12 +41,13 @@ class Matrix(Spec):
         if self.size == "checked" and (rows < classes**2 or classes > MOST_CLASSES):
             raise ValueError(
                 f"Matrix calibration of {classes} trained classes fits {classes * (classes + 1)} numbers and needs at "
-                f"least {classes**2} rows and at most {MOST_CLASSES} classes, got {rows} rows. Set "
-                "posthoc.calibration.kind to temperature or vector, or posthoc.calibration.size to any."
+                f"least {classes**2} rows and at most {MOST_CLASSES} classes, got {rows} "
+                f"{'row' if rows == 1 else 'rows'}. Set posthoc.calibration.kind to temperature or vector, or "
+                "posthoc.calibration.size to any."
             )
 
     def fit(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Numbers:
-        """Fit `w` [C, C] and `b` [C] by L-BFGS-B; weights are bounded by 20, reached only without an optimum.
+        """Fit `w` [C, C] and `b` [C] by L-BFGS-B; weights are bounded by 20, in case there is no optimum.
 
         Raises:
             ValueError: as in `fit_temperature`.

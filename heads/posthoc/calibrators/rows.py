@@ -42,12 +42,14 @@ def checked(logits: Tensor, labels: Tensor, weight: Tensor | None, what: str) ->
         )
     if len(labels) == 0:
         raise ValueError(
-            f"Calibration rows are required for {what}, got none. Give the split a calibrate share above 0, or disable "
-            "it: set posthoc.calibration.kind, thresholds.kind and shift.kind to none."
+            f"Calibration rows are required for {what}, got none. Give the split a calibrate share above 0, or set "
+            "posthoc.calibration.kind, posthoc.thresholds.kind and posthoc.shift.kind to none."
         )
     exact = logits.double()
     if exact.gather(1, labels[:, None]).isinf().any():
-        raise ValueError("Every calibration label must belong to a trained class, but one has logit -inf.")
+        raise ValueError(
+            "Every calibration label must belong to a trained class, but one has logit -inf. Leave out such rows."
+        )
     share = torch.ones(len(labels), dtype=torch.float64) if weight is None else weight.double()
     return exact, share / share.sum()
 

@@ -1,4 +1,4 @@
-"""Minimisation of a smooth penalised likelihood, for calibrators with many parameters."""
+"""Minimisation of a smooth penalised negative log-likelihood, for calibrators with many parameters."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ LARGEST = 20.0
 """Bound on every weight, reached if a class is perfectly separable and there is no optimum."""
 LARGEST_GRADIENT = 1e-5
 STARTS = 5
-"""Maximum number of restarts after a premature stop, as can happen in the line search at a bound."""
+"""Maximum number of starts; each but the first follows a premature stop, as can happen at a bound."""
 
 
 def minimum(objective: Objective, start: Tensor, bound: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from frostbench.heads.spec import Spec
 
 
 class Temperature(Spec):
-    """Divide the logits by one temperature, fitted to the likelihood of the calibration rows.
+    """Divide the logits by one temperature, fitted to the calibration rows by maximum likelihood.
 
     Guo et al., "On calibration of modern neural networks", ICML 2017, eq. 9. The predicted class does not change.
     """
@@ -28,7 +28,7 @@ class Temperature(Spec):
 
 
 TEMPERATURE_RANGE = (1 / 20, 20.0)
-"""Bounds of the search; rows that are all classified correctly, or all wrongly, have no optimum within them."""
+"""Bounds of the search; rows classified all correctly, or no better than by chance, have no optimum within them."""
 
 
 def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None, spread: float | None = None) -> float:
@@ -37,9 +37,9 @@ def fit_temperature(logits: Tensor, labels: Tensor, weight: Tensor | None = None
     With a spread, log T has a normal prior of mean 0 and that standard deviation, which adds (log T / spread)² / 2 to
     the sum over the rows; the result is then the most probable temperature.
 
-    Brent's method is applied to log T; the objective is convex in 1/T, so the minimum is unique. Columns of -inf
-    (absent classes) are allowed if no label lies in them. T is 1 if the likelihood does
-    not depend on it, as with one class.
+    Brent's method is applied to log T. Without a spread, the objective is convex in 1/T, so a minimum is global;
+    with one, it may be only local. Columns of -inf (absent classes) are allowed if no label lies in them. T is
+    1 if the likelihood does not depend on it, as with one class.
 
     Raises:
         ValueError: there are no rows, a label has logit -inf, or a logit is NaN or +inf.

@@ -16,8 +16,8 @@ class Vector(Spec):
 
     Logits are defined only up to a constant per row, so their mean over the row's classes is subtracted first.
     Guo et al., "On calibration of modern neural networks", ICML 2017, section 4.2, with a penalty that makes the
-    optimum unique: strength * mean over classes of (w - 1)^2 + b^2. It also gives b mean 0 if all classes have rows. A
-    class without calibration rows keeps w = 1 and b = 0.
+    optimum unique: strength * mean over classes of ((w - 1)^2 + b^2). It also gives b mean 0 if all classes have rows.
+    A class without calibration rows keeps w = 1 and b = 0.
     """
 
     tier = "experimental"

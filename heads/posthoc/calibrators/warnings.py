@@ -1,4 +1,4 @@
-"""Warnings about a calibration whose rows have no optimum."""
+"""Warnings about a calibration that has no optimum on its rows."""
 
 from frostbench.heads.posthoc.calibrators.auto import AutoTemperature
 from frostbench.heads.posthoc.calibrators.none import NoCalibration
@@ -10,11 +10,11 @@ INSTEAD = "Keep more rows for calibration, or set posthoc.calibration.kind=none"
 
 
 def calibration_warnings(spec: PosthocSpec, temperature: float, rows: Calibration | None) -> tuple[str, ...]:
-    """Return a warning about a head's calibration if its rows have no optimum.
+    """Return a warning about a head's calibration if it has no optimum on its rows.
 
-    If all rows are classified correctly, more confidence is always more likely. If predictions are no better than
-    chance, less confidence is; and scores on another scale may have their optimum outside the search range. In the
-    first case the prior of an automatic temperature bounds it, in the others it does not.
+    If all rows are classified correctly, the likelihood always rises with the confidence; if predictions are no better
+    than chance, it falls. Scores on another scale may have their optimum outside the search range. The prior of an
+    automatic temperature keeps it within the range in the first case, but not always in the others.
 
     Args:
         spec: the configured post-hoc layers.
@@ -24,17 +24,17 @@ def calibration_warnings(spec: PosthocSpec, temperature: float, rows: Calibratio
     kind = spec.calibration.kind
     if isinstance(spec.calibration, NoCalibration) or rows is None or len(rows.labels) == 0:
         return ()
-    is_temperature = isinstance(spec.calibration, Temperature | AutoTemperature)
+    n, is_temperature = len(rows.labels), isinstance(spec.calibration, Temperature | AutoTemperature)
     fitted = f"a temperature of {temperature:.3g}" if is_temperature else f"{kind} calibration"
     if not isinstance(spec.calibration, AutoTemperature) and (rows.logits.argmax(1) == rows.labels).all():
         return (
-            f"all {len(rows.labels)} calibration rows are classified correctly, so nothing limits the confidence that "
-            f"{fitted} gives the head. {INSTEAD}",
+            f"{'the only calibration row is' if n == 1 else f'all {n} calibration rows are'} classified correctly, so "
+            f"nothing limits the confidence that {fitted} gives the head. {INSTEAD}",
         )
     if is_temperature and at_bound(temperature):
         why = "scores are very small" if temperature < 1 else "head is no better than chance on them"
         return (
-            f"{fitted} lies at the bound of the search on {len(rows.labels)} calibration rows: the {why}, or their "
-            f"labels are wrong. Check the labels of these rows. {INSTEAD}",
+            f"{fitted} lies at the bound of the search on {n} calibration {'row' if n == 1 else 'rows'}: the {why}, or "
+            f"some labels are wrong. Check the labels of these rows. {INSTEAD}",
         )
     return ()

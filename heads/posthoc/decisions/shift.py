@@ -13,7 +13,7 @@ ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Target = Annotated[float, Field(gt=0, le=1)]
 Logit = Annotated[float, Field(ge=-50, le=50)]
 NUDGE = 1e-3
-"""Maximum distance by which a shift goes beyond the last row that must change."""
+"""Maximum excess of a shift over the smallest one that changes all rows that must change."""
 ROUNDS = 200
 
 
@@ -32,7 +32,7 @@ class GivenShift(Spec):
     logits: dict[ClassName, Logit] = Field(
         default_factory=dict, max_length=100_000, title="Decision shift: logits by class"
     )
-    """Offset added to each class's log-probability, by name; above 0 predicts it more often, unnamed classes get 0."""
+    """Offset added to a class's log-probability, by name (0 if unnamed); above 0, it is predicted more often."""
 
 
 class WantedShift(Spec):
@@ -42,7 +42,7 @@ class WantedShift(Spec):
 
     kind: Literal["wanted"] = "wanted"
     metric: Literal["recall", "precision"] = Field(default="recall", title="Decision shift: metric")
-    """Metric of the targets; any recall of one class can be reached, a precision often cannot."""
+    """Metric of the targets; any recall of a single class can be reached, but a precision often cannot."""
     targets: dict[ClassName, Target] = Field(
         default_factory=dict, max_length=1000, title="Decision shift: targets by class"
     )
@@ -54,7 +54,8 @@ class WantedShift(Spec):
         Classes are adjusted in turn until all reach their target.
 
         Raises:
-            ValueError: a named class has no rows, or no shift reaches its target; the message states the best value.
+            ValueError: a named class has no rows, no shift reaches its target (the message states the best value), or
+                the classes do not reach their targets together.
         """
         exact = scores.double()
         shift = torch.zeros(scores.shape[1], dtype=torch.float64)
@@ -66,8 +67,8 @@ class WantedShift(Spec):
             if torch.equal(before, shift):
                 return shift
         raise ValueError(
-            f"A shift must give each named class its {self.metric}, but {len(self.targets)} classes keep taking rows "
-            "from each other. Lower posthoc.shift.targets, or name fewer classes."
+            f"Shifts must give each named class its required {self.metric}, but {len(self.targets)} classes keep "
+            "taking rows from each other. Lower posthoc.shift.targets, or name fewer classes."
         )
 
     def _needed(self, name: str, target: float, scores: Tensor, labels: Tensor, weight: Tensor, own: int) -> float:
@@ -81,8 +82,8 @@ class WantedShift(Spec):
         reached = values >= target - 1e-9
         if not reached.any():
             raise ValueError(
-                f"A shift must reach the required {self.metric}, but for class {name!r} it is {target:g} and the best "
-                f"value on its calibration rows is {float(values.max()):.4f}. Lower posthoc.shift.targets."
+                f"A shift must reach the required {self.metric}, but for class {name!r} that is {target:g} and the "
+                f"best value on the calibration rows is {float(values.max()):.4f}. Lower posthoc.shift.targets."
             )
         return float(changes[reached][changes[reached].abs().argmin()])
 

@@ -23,8 +23,9 @@ class CoordinateAscent(Spec):
     """Predict the class with the largest p / t, with thresholds t tuned class by class on the calibration rows.
 
     Each class in turn gets the best of 41 thresholds for the metric while the others are fixed (ties go to the one
-    nearest to 1), until a pass changes nothing. Then log t of a class with n rows is multiplied by n / (n + shrink), so
-    that few rows have little effect. Dividing by t is equivalent to a free logit adjustment per class.
+    nearest to 1), for at most `passes` passes or until one changes nothing. Then log t of a class with n rows is
+    multiplied by n / (n + shrink), so that few rows have little effect. Dividing by t is equivalent to a free logit
+    adjustment per class.
     """
 
     tier = "experimental"
@@ -56,7 +57,7 @@ class CoordinateAscent(Spec):
         log_t = torch.zeros(classes, dtype=torch.float64)
 
         def best(own: int) -> Tensor:
-            """Return the threshold with the best metric, the nearest to 1 among ties, or the current one."""
+            """Return the log threshold with the best metric, nearest to 0 among ties, or the current one if as good."""
             tried = torch.cat([log_t[own, None], grid])
             values = _metric(self.metric, *_counts(exact, log_t, own, tried, labels, weight), support, counted)
             if values.max() <= values[0] + 1e-12:
@@ -81,8 +82,8 @@ def _counted(metric: str, support: Tensor, background: Sequence[int]) -> Tensor:
         counted[list(background)] = False
     if not counted.any():
         raise ValueError(
-            f"Thresholds maximise {metric} on the calibration rows, but none of them belongs to a class that it "
-            "averages over. Choose another posthoc.thresholds.metric, or a split with more calibration rows."
+            f"Thresholds maximise {metric} on the calibration rows, but none of these rows belongs to a class that the "
+            "metric averages over. Choose another posthoc.thresholds.metric, or a split with more calibration rows."
         )
     return counted
 
@@ -92,8 +93,8 @@ def _counts(
 ) -> tuple[Tensor, Tensor]:
     """Return the weight of correct and of predicted rows per class, each [G, C], for G thresholds of one class.
 
-    A row is assigned to that class or to the best of the others; sorting rows by their lead counts all thresholds at
-    once.
+    A row is assigned to that class or to the best of the others. Rows are binned by their lead among the sorted
+    thresholds, which counts all thresholds at once.
     """
     classes, points = log_p.shape[1], len(tried)
     others = log_p - log_t

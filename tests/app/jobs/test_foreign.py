@@ -56,9 +56,9 @@ def test_a_waiting_job_of_another_store_is_never_started(store, cache, tmp_path,
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not (tmp_path / "ran").exists()
     job = read(store, folder.name)
-    assert (job.state, job.message[:46]) == ("foreign", "Submitted on another machine, by another user ")
+    assert (job.state, job.message[:43]) == ("foreign", "This job was submitted on another machine, ")
     assert 'data-state="foreign"' in lines
-    assert "⇄ from another machine" in reply["html"]
+    assert "⇄ not started here" in reply["html"]
     assert f'data-cancel="{folder.name}"' in reply["html"]
     assert reply["unfinished"] == 0
     assert not (store / "jobs" / ".lock").exists()
@@ -69,7 +69,7 @@ def test_a_worker_checks_the_job_before_training(store, cache, tmp_path, plugin,
     folder = foreign(with_bench(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)]))
     assert worker.main(folder, [str(plugin)]) == 1
     assert read(store, folder.name).message.startswith(
-        f"Job {folder.name} cannot be started here. Submitted on another machine"
+        f"Job {folder.name} cannot be started here. This job was submitted on another machine"
     )
     own = with_bench(made_by_hand(store), **bench_of(cache), plugins=[str(plugin)])
     write_mark(own, own.name)

@@ -146,7 +146,7 @@ def test_the_best_epoch_is_kept_even_if_the_next_step_is_slow(store, cache, tmp_
     ("after", "cancels", "message"),
     [
         (0, 1, "Stopped before the current run had finished an epoch, so nothing of it is kept."),
-        (8, 2, "Stopped immediately after the second cancel; the current run is not kept."),
+        (8, 2, "Stopped immediately after the second request to cancel; the current run is not kept."),
     ],
 )
 def test_a_job_without_a_finished_epoch_or_cancelled_twice_ends_quickly(

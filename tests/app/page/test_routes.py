@@ -56,9 +56,9 @@ def test_the_preview_shows_the_decoded_image(client, uploads):
     ("content", "name", "message"),
     [
         (b"", "none.png", "none.png: the file is empty"),
-        (b"\0\0\0\x18ftypheic", "photo.HEIC", "photo.HEIC: is HEIC, a format that is not read here"),
+        (b"\0\0\0\x18ftypheic", "photo.HEIC", "photo.HEIC: is HEIC, an unsupported format"),
         (png()[:50], "cut.png", "cut.png: cannot be decoded: "),
-        (b"<svg onload=alert(1)>", "<b>.svg", "<b>.svg: is not an image in a format that is read here"),
+        (b"<svg onload=alert(1)>", "<b>.svg", "<b>.svg: is not an image in a supported format"),
     ],
 )
 def test_a_file_that_is_not_an_image_is_an_error_of_the_decoder(client, uploads, tmp_path, content, name, message):
@@ -74,7 +74,7 @@ def test_an_image_that_is_too_large_is_an_error(client, uploads):
     answer = give(client, bytes(2**20 + 1))
     assert (answer.status_code, answer.json()["error"]) == (
         413,
-        "An image may have at most 1 MB, but this one is larger. Choose a smaller image.",
+        "An image may have at most 1 MiB, but this one is larger. Choose a smaller image.",
     )
     assert list(uploads.folder.iterdir()) == []
 

@@ -14,7 +14,7 @@ from frostbench.benchmarks.settings.parsing import SettingsError
 
 class TestRefusals:
     def test_a_run_that_is_missing(self, toy, tmp_path):
-        with pytest.raises(StoreError, match="lacks 2 of 2 of row 'plain'"):
+        with pytest.raises(StoreError, match="lacks 2 of 2 runs of row 'plain'"):
             calibration(toy.model_copy(update={"store": str(tmp_path)}), resamples=4)
 
     def test_a_baseline_that_is_none(self, toy):

@@ -134,7 +134,7 @@ class TestPair:
         found = pair(store, a[1:], (b[2], b[1], b[0]), resamples=50)
         assert found.comparison.seeds == (1, 2)
         assert found.sides[1].keys == (b[1], b[2])
-        assert found.left_out == ("Seed 0 of B is not compared because the other side was not trained with it.",)
+        assert found.left_out == ("Only seeds that both sides have are compared; B also has seed 0.",)
 
     def test_one_run_on_both_sides_and_seeds_apart_are_refused(self, trained):
         store, a, b = trained

@@ -186,7 +186,7 @@ class TestNotes:
             return replace(run, full_spec=run.full_spec | {"train": train | {"schedule": {"epochs": 9}}})
 
         (found,) = [note for note in self.notes(store, longer) if "schedule or patience" in note]
-        assert "'calibrated' against 'baseline'; equal schedules avoid that" in found
+        assert "'calibrated' against 'baseline'. Use equal schedules, or" in found
         assert not [n for n in self.notes(store, lambda name, run: run) if "schedule or patience" in n]
 
     def test_classes_that_the_split_treats_apart_are_named(self, store):

@@ -81,7 +81,7 @@ def test_three_images_a_class_from_run_to_comparison(cache):
     found = compare(cache.parent / "runs", bench_rows(bench)[0].rows)
     assert (found.n_rows, found.n_groups) == (24, 24)
     assert any(note.startswith("Cross-validated, 3 folds: validation metrics") for note in found.notes)
-    assert not any("chose their epoch on the very rows" in note for note in found.notes)
+    assert not any("chose their epoch on the images" in note for note in found.notes)
     assert found.line("ridge", "macro_f1_fg")["value"] == pytest.approx(
         np.mean([done["ridge", seed].record.evaluations["select"].metrics["macro_f1_fg"] for seed in (0, 1)])
     )

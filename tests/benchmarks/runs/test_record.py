@@ -214,7 +214,7 @@ def test_missing_things_are_told_with_what_to_do(store):
     with pytest.raises(StoreError, match="The run is not in the store"):
         read_record(store, "0123456789abcdef")
     require_runs(store, {"a": (base_key(store),)}, "c")
-    with pytest.raises(StoreError, match=r"lacks 1 of 2 of row 'a' on cache c\. Run the bench first"):
+    with pytest.raises(StoreError, match=r"lacks 1 of 2 runs of row 'a' on cache c\. Run the bench first"):
         require_runs(store, {"a": (base_key(store), "0123456789abcdef")}, "c")
     with pytest.raises(StoreError, match="has none with role 'train'"):
         read_outcomes(store, base_key(store), "train")

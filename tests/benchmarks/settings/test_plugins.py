@@ -99,7 +99,7 @@ def test_what_names_no_plugin_stays():
         ({"loss.point.kind": "my_loss"}, [], "Point (loss.point): Input tag 'my_loss'"),
         ({}, ["gone.py"], "A plugin must be a .py file, got 'gone.py'"),
         ({}, ["empty.py"], "empty.py has none. Write `kind: Literal"),
-        ({}, ["taken.py"], "'plain' of taken.py is already defined by the library. Rename it"),
+        ({}, ["taken.py"], "'plain' of taken.py is already defined by the library. Rename the kind"),
         ({}, ["my_loss.py", "again.py"], "'my_loss' of again.py is already defined by my_loss.py"),
         ({"loss.point": {"kind": "external", "file": "gone.py", "name": "X"}}, [], "got 'gone.py', which is missing"),
     ],
@@ -192,7 +192,7 @@ def test_a_bundle_of_an_own_head_needs_its_file_and_one_of_an_own_loss_does_not(
     assert said.exit_code == 0, said.exception
     forget()
     Path("elsewhere/renamed.py").write_text("raise RuntimeError('this must not run')")
-    with pytest.raises(PluginError, match=r"elsewhere/renamed.py has another"):
+    with pytest.raises(PluginError, match=r"no named file has it \(elsewhere/renamed.py\)"):
         load(Path("head"), ["elsewhere/renamed.py"])
     with pytest.raises(PluginError, match=r"'my_head.py', which is missing in .*Put the file there"):
         load(Path("head"), ["my_head.py"])

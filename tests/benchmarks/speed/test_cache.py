@@ -194,7 +194,7 @@ def test_memory_is_the_peak_less_the_listing(monkeypatch: pytest.MonkeyPatch) ->
     (flat,) = memory.figures(quick=True)
     assert (flat.name, flat.ratio, flat.ok, flat.ours, flat.peer) == ("memory.flat", 0.8, False, 200.0, 160.0)
     assert flat.goal == pytest.approx(1 / 1.15)
-    assert "less 1.0 and 10.0 MB of listing" in flat.unit
+    assert "less 1.0 and 10.0 MiB of listing" in flat.unit
     assert "grew the process by 60 and 100 MB" in flat.unit
 
 

@@ -78,7 +78,7 @@ def test_gated_and_offline_are_explained() -> None:
     (gated,) = find_known("huggingface:facebook/dinov3-vits16-*")
     assert how_to_get(gated).startswith("accept the licence at huggingface.co/facebook/dinov3-vits16-pretrain-lvd1689m")
     (free,) = find_known("open_clip:PE-Core-B-16/meta")
-    assert how_to_get(free).endswith("offline --weights FILE")
+    assert how_to_get(free).endswith("offline: --weights FILE")
     assert find_known("nothing like it") == []
     assert len(find_known("DINOV3*SAT")) == 0
     assert len(find_known("*DINOV3*SAT*")) == 4

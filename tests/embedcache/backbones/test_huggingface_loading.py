@@ -60,7 +60,7 @@ def test_what_cannot_be_loaded_is_explained(checkpoint, tmp_path: Path) -> None:
 def test_a_processor_that_is_not_understood_is_refused(tmp_path: Path) -> None:
     dinov2().save_pretrained(tmp_path)
     transformers.BitImageProcessor(do_normalize=False).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"normalise is switched off.*State size, crop"):
+    with pytest.raises(ValueError, match=r"these steps are switched off: do_normalize\. State size, crop"):
         load_backbone("huggingface", str(tmp_path))
     stated = Preparation(size=70, crop="squash", crop_fraction=1, interpolation="bicubic", mean=LVD[0], std=LVD[1])
     assert load_backbone("huggingface", str(tmp_path), preparation=stated).recipe.resize == 70
@@ -126,5 +126,5 @@ def test_compiling_is_provenance_and_explained_where_it_fails(checkpoint, monkey
         return run
 
     monkeypatch.setattr(torch, "compile", broken)
-    with pytest.raises(ValueError, match=r"RuntimeError: no C\+\+ compiler Leave compile out"):
+    with pytest.raises(ValueError, match=r"RuntimeError: no C\+\+ compiler\)\. Leave compile out"):
         load_backbone("huggingface", folder, compile=True)

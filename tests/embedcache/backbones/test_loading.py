@@ -102,13 +102,18 @@ def test_a_size_out_of_bounds_is_refused_before_anything_is_loaded(monkeypatch, 
 
 def test_a_device_that_is_absent_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=r"must be available, got 'cuda', but torch .* finds 0 cuda devices"):
+    with pytest.raises(ValueError, match=r"got 'cuda', but torch .* finds 0 cuda devices\. Choose cpu, or install a"):
         resolve_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert resolve_device("cuda:1") == torch.device("cuda:1")
-    with pytest.raises(ValueError, match="got 'cuda:2', but"):
+    with pytest.raises(ValueError, match=r"got 'cuda:2', .* finds 2 cuda devices\. Choose cuda:0 to cuda:1\.$"):
         resolve_device("cuda:2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match=r"got 'cuda:1', .* finds 1 cuda device\. Choose cuda\.$"):
+        resolve_device("cuda:1")
+    with pytest.raises(ValueError, match=r"got 'cpu:1', .* finds 1 cpu device\. Choose cpu\.$"):
+        resolve_device("cpu:1")
 
 
 def test_unknown_names_are_explained(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_unknown_names_are_explained(tmp_path: Path) -> None:
 
 
 def test_models_whose_tokens_are_not_understood_are_refused(random_weights) -> None:
-    with pytest.raises(ValueError, match="tokens with a stated prefix"):
+    with pytest.raises(ValueError, match="with a known number of class and register tokens"):
         load_backbone("timm", "pit_ti_224", weights=random_weights("pit_ti_224"))
 
 
@@ -166,11 +171,14 @@ def test_embedding_is_evaluation_and_repeats(random_weights) -> None:
         backbone.embed(batch.float())
 
 
-def test_nan_is_an_error_that_names_the_rows(random_weights) -> None:
-    backbone = load_backbone("timm", "test_resnet", weights=random_weights("test_resnet"), size=64)
+@pytest.mark.parametrize(("autocast", "advice"), [("float32", "Check that"), ("bfloat16", "Use autocast float32, and")])
+def test_nan_is_an_error_that_names_the_rows(random_weights, autocast: str, advice: str) -> None:
+    path = random_weights("test_resnet")
+    backbone = load_backbone("timm", "test_resnet", weights=path, size=64, autocast=autocast)
     with torch.no_grad():
         backbone.model.conv1[0].weight[0, 0, 0, 0] = float("nan")
-    with pytest.raises(NotFiniteError, match=r"rows \[0, 1\] of the batch under autocast") as caught:
+    told = rf"rows \[0, 1\] of the batch under autocast {autocast}\. {advice}"
+    with pytest.raises(NotFiniteError, match=told) as caught:
         backbone.embed(batch_for(backbone))
     assert caught.value.rows == [0, 1]
 

@@ -173,9 +173,9 @@ def test_an_activation_that_does_not_belong_is_an_error(monkeypatch: pytest.Monk
 
 
 def test_what_is_not_there_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"but loading failed: .*`--weights`.*local-dir"):
+    with pytest.raises(FileNotFoundError, match=r"but loading failed \(.*`--weights`.*local-dir"):
         load_backbone("open_clip", "ViT-B-16-SigLIP2/webli")
-    with pytest.raises(FileNotFoundError, match=r"but loading failed: .*`--weights`"):
+    with pytest.raises(FileNotFoundError, match=r"but loading failed \(.*`--weights`"):
         load_backbone("open_clip", "hf-hub:timm/ViT-B-16-SigLIP2")
     with pytest.raises(ValueError, match=r"got ViT-B-16/nothing. Tags of ViT-B-16: openai"):
         load_backbone("open_clip", "ViT-B-16/nothing")

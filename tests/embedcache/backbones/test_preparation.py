@@ -47,7 +47,7 @@ def test_preparation_refuses_what_it_cannot_do() -> None:
     )
     with pytest.raises(TypeError, match="must be uint8"):
         prepare_image(pixels(9, 9).astype(np.float32), recipe)
-    with pytest.raises(ValueError, match="must state size and resize to prepare images"):
+    with pytest.raises(ValueError, match="must state size, resize, mean and interpolation to prepare images"):
         prepare_image(pixels(9, 9), Recipe(provider="external", model="m"))
     with pytest.raises(DecodeError, match="too long and thin: 20000 x 1"):
         prepare_image(pixels(1, 20_000), recipe.model_copy(update={"resize": 256}))

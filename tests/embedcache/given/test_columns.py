@@ -71,7 +71,7 @@ def test_booleans_are_labels():
 def test_missing_labels_are_counted_and_the_first_is_named(gap):
     with pytest.raises(ValueError, match=r"2 of 4 are missing \(NaN, None or blank\), the first in row 1"):
         read_labels(["a", gap, "b", gap])
-    with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+    with pytest.raises(ValueError, match=r"1 of 2 is missing .* row 1"):
         read_labels(pd.Series(["a", gap]))
 
 
@@ -84,7 +84,7 @@ def test_missing_numbers_masked_entries_and_categories_are_counted():
         pa.array(["a", None]),
         torch.tensor([1.0, torch.nan]),
     ):
-        with pytest.raises(ValueError, match=r"1 of 2 are missing .* row 1"):
+        with pytest.raises(ValueError, match=r"1 of 2 is missing .* row 1"):
             read_labels(column)
 
 
@@ -136,9 +136,9 @@ def test_a_list_of_more_places_than_the_label_type_counts_gives_a_wider_type():
         ([], [], "once, but it is empty"),
         ([0, 2], ["a", "b"], "indices into class_names, 0 to 1, got 0 to 2"),
         ([-1, 0], ["a", "b"], "got -1 to 0"),
-        (["a", "c"], ["a", "b"], r"\['c'\] are not among the 2 of \['a', 'b'\]"),
+        (["a", "c"], ["a", "b"], r"\['c'\] are not among its 2 entries \['a', 'b'\]"),
         ([1, 3], [1, 2], r"\[3\] are not among"),
-        (["1"], [1, 2], r"\['1'\] are not among the 2 .* in the type of the labels"),
+        (["1"], [1, 2], r"\['1'\] are not among its 2 .* in the type of the labels"),
         ([1], [True, False], r"\[1\] are not among"),
     ],
 )
@@ -153,7 +153,7 @@ def test_classes_without_rows_and_names_of_missing_values_are_reported():
     assert note.startswith("2 of 3 classes have no rows")
     assert note.endswith("b, c.")
     (note,) = class_notes(["nan", "b"], ["b", "nan"])
-    assert "'nan' looks like a missing label" in note
+    assert "look like missing labels: 'nan'. Drop" in note
 
 
 def test_groups_may_be_missing_and_numbers_with_gaps_stay_whole():

@@ -73,8 +73,11 @@ def test_rows_that_are_not_finite_are_counted_and_the_first_is_named(monkeypatch
     x = X.copy()
     x[1:, 1] = gap
     with pytest.raises(
-        ValueError, match=f"must be finite, but 2 of 3 rows are not, the first is row 1, which holds {gap}"
+        ValueError, match=f"must be finite, but 2 of 3 rows are not; the first is row 1, which holds {gap}"
     ):
+        check_finite(x)
+    x[2, 1] = 0
+    with pytest.raises(ValueError, match="but 1 of 3 rows is not; the first is row 1"):
         check_finite(x)
     for missing in (FRAME.where(FRAME < 3), np.ma.array(X, mask=X > 2), FRAME.astype("Float64").where(FRAME < 3)):
         with pytest.raises(ValueError, match=r"2 of 3 rows .* row 1, which holds nan"):

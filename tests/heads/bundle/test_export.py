@@ -191,7 +191,7 @@ def test_links_pipes_and_folders_are_rejected_without_waiting(tmp_path, name, ki
         (folder / name).mkdir()
     else:
         (folder / name).symlink_to(tmp_path / "moved" if kind == "link" else "/dev/zero")
-    with pytest.raises(BundleError, match=rf"its own regular files, but {name} in .* is not one"):
+    with pytest.raises(BundleError, match=rf"must be regular and unchanged, but {name} in .* is not: "):
         load(folder)
 
 

@@ -77,7 +77,7 @@ def test_weights_count_as_rows():
 
 def test_matrices_too_large_are_rejected():
     rows = rows_of(torch.zeros(2, 1024), [0, 1], 1000)
-    with pytest.raises(ValueError, match=r"may take at most 2 GB, but 1000 classes of width 1024 need 4.2 GB. Raise"):
+    with pytest.raises(ValueError, match=r"take at most 2 GB, but 1000 classes with 1024 inputs need 4.2 GB. Raise"):
         Mahalanobis().fit(rows)
 
 

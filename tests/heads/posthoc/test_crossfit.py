@@ -71,7 +71,7 @@ def test_rows_of_untrained_classes_are_predicted_but_not_fitted():
 def test_an_unreachable_target_without_a_fold_names_the_fold():
     logits, labels = rows()
     folds = (labels != 2).long()
-    with pytest.raises(ValueError, match="Without fold 1, which is evaluated: The recall of a class"):
+    with pytest.raises(ValueError, match="predict fold 1 must be fitted without it, but: The recall of a class"):
         cross_fitted(layers_of(shift={"kind": "wanted", "targets": {"cedar": 0.9}}), logits, labels, folds)
 
 

@@ -164,7 +164,7 @@ def test_a_changed_file_is_rejected_and_one_already_run_is_kept(file, tmp_path):
         ),
         ({"options": {"rank": 0}}, "rank: Input should be greater than or equal to 1, got 0"),
         ({"name": "Wide"}, r"returns \[2, 5\] for h \[2, 3\] and 4 classes"),
-        ({"name": "NoScale"}, "a module with the attribute scale, but that of NoScale has none"),
+        ({"name": "NoScale"}, "a module with the attribute `scale`, but that of NoScale has none"),
         ({"name": "Branching"}, "must run under torch.func.vmap, but Branching fails with .*stacks: ClassVar"),
     ],
 )

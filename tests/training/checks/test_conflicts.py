@@ -47,6 +47,15 @@ def test_a_rule_is_met_and_not_by_the_nearest_run(case):
         assert rule.sentence in check(run_of(case["met"]))
 
 
+def test_a_bound_on_logits_counts_the_temperatures_that_divide_them():
+    (rule,) = rules_of("the margin of mbls penalises nothing")
+    mbls = {"head.classifier": {"kind": "cosine", "scale": 5}, "train.loss.point.kind": "mbls"}
+    for vace, bound in (({}, 5), ({"acts_on": "logits"}, 10), ({"acts_on": "decay"}, 5)):
+        run = run_of(mbls | {"train.loss.vace": {"strength": 1, **vace} if vace else {}})
+        assert run.largest_logit == bound
+        assert rule.applies(run) == (bound == 5)
+
+
 def test_every_rule_has_a_case_and_says_what_to_do():
     told = [case["says"] for case in CASES]
     assert [rule.sentence for rule in RULES if not any(words in rule.sentence for words in told)] == []

@@ -10,7 +10,7 @@ import torch
 from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.training.checks import data as checks
 from frostbench.training.checks.data import check_data
-from frostbench.training.checks.notes import notes_for
+from frostbench.training.checks.notes import epoch_notes, notes_for, posthoc_notes
 from frostbench.training.data.part import Data, Part, Views
 from frostbench.training.losses import bcl
 from frostbench.training.run import RunSpec
@@ -50,11 +50,25 @@ def test_tokens_are_pooled_and_nothing_else_is():
     refused(POOLED, vectors, "attention_pool reads tokens [N, T, D], but column avg holds one vector")
 
 
+def test_several_columns_are_named_in_the_plural():
+    for data, changes, told in (
+        (_twice(data_of((5, 8))), {}, "columns avg, more hold tokens and head.body.kind is identity"),
+        (_twice(data_of()), POOLED, "columns avg, more hold one vector per image"),
+    ):
+        refused({"columns": ["avg", "more"]} | changes, data, told)
+    broken = data_of()
+    broken.train.columns["avg"][3, 1] = torch.nan
+    refused({}, broken, "but 1 of 12 train rows of column avg holds NaN or infinity, the first in row 3.")
+    broken.train.columns["avg"][7, 1] = torch.nan
+    refused({}, broken, "but 2 of 12 train rows of column avg hold NaN or infinity, the first in row 3.")
+    told = "but 2 of 12 train rows of columns avg, more hold NaN or infinity, the first in row 3."
+    refused({"columns": ["avg", "more"]}, _twice(broken), told)
+
+
 def test_attention_heads_divide_the_width_of_the_columns_read():
     tokens = data_of((5, 9))
     refused(POOLED, tokens, "must divide the token width 9, got 4. Use one of [1, 3, 9].")
-    twice = {role: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for role, p in _parts(tokens).items()}
-    both = Data(**twice, class_names=NAMES)
+    both = _twice(tokens)
     joined = {"columns": ["avg", "more"], "head.body.kind": "attention_pool"}
     check_data([run_of(joined | {"head.body.heads": 6})], both)
     refused(joined | {"head.body.heads": 4}, both, "must divide the token width 18, got 4")
@@ -62,6 +76,12 @@ def test_attention_heads_divide_the_width_of_the_columns_read():
 
 def _parts(data):
     return {"train": data.train, "select": data.select, "calibrate": data.calibrate}
+
+
+def _twice(data):
+    """The data with a copy of its column."""
+    parts = {r: replace(p, columns=p.columns | {"more": p.columns["avg"]}) for r, p in _parts(data).items()}
+    return Data(**parts, class_names=NAMES)
 
 
 def test_groups_are_counted_where_there_are_some():
@@ -187,18 +207,30 @@ def test_the_metric_counts_a_class_of_the_selection_rows():
     refused({"train.early_stop.metric": "nll"}, unseen, "Choices by nll need validation rows")
 
 
+def test_a_single_row_or_step_is_told_in_the_singular():
+    run = run_of({"train.schedule.epochs": 3, "posthoc.calibration.kind": "isotonic"})
+    assert notes_for(run, 12)[0].endswith("and 12 rows give 1 step per epoch")
+    assert notes_for(run, 640)[0].endswith("steps per epoch")
+    one = torch.zeros(1, dtype=torch.int64)
+    assert epoch_notes(run, one)[0].startswith("the epoch with the lowest NLL on the only validation row is kept:")
+    assert "kind=isotonic is fitted to 1 row; below" in posthoc_notes(run, one)[0]
+    told = "there is only 1 calibration and validation row, and a temperature needs"
+    assert told in posthoc_notes(run_of({"posthoc.calibration.kind": "auto"}), one)[0]
+    refused({}, replace(data_of(), train=part(1)), "but the only training row is of class 'ash'")
+
+
 def test_calibration_rows_hold_a_trained_class():
     third = Part({"avg": torch.zeros(1, 8)}, torch.tensor([2]))
     unseen = replace(data_of(), train=part(12, classes=2), calibrate=third)
     check_data([run_of({})], unseen)
-    refused({"posthoc.calibration.kind": "temperature"}, unseen, "none of the 1 calibration rows belongs to one")
+    refused({"posthoc.calibration.kind": "temperature"}, unseen, "but the only calibration row belongs to others")
 
 
 @pytest.mark.parametrize(("body", "width"), [({}, 8), ({"head.body": {"kind": "mlp", "hidden": [5, 4]}}, 4)])
 def test_matrices_of_mahalanobis_are_too_large_before_training(body, width):
     classifier = {"kind": "mahalanobis", "max_gigabytes": 1e-9}
     changes = {"second": {"kind": "refit", "classifier": classifier}} if body else {"head.classifier": classifier}
-    with pytest.raises(ValueError, match=rf"3 classes of width {width} need 0\.0 GB"):
+    with pytest.raises(ValueError, match=rf"3 classes with {width} inputs need 0\.0 GB"):
         check_data([run_of(body | changes)], data_of())
 
 
@@ -217,3 +249,14 @@ def test_views_that_are_not_finite_are_refused(value):
     with pytest.raises(ValueError, match=r"2 rows of 'avg@turn#0' of select rows"):
         check_data([RunSpec(tta=("turn",))], replace(data, select=seen))
     check_data([RunSpec()], replace(data, select=seen))
+
+
+def test_views_of_two_images_refuse_what_takes_one_label():
+    rows = torch.arange(12)
+    views = {"cut": Views({"avg": torch.randn(12, 8)}, rows, (rows + 1) % 3, torch.full((12,), 0.5))}
+    data = replace(data_of(), views=views)
+    rule = "views of two images (cut) have two labels per row, but "
+    one, other = {"train.oversample.kind": "gaussian"}, {"train.loss.vace.strength": 0.5}
+    both = "train.oversample.kind=gaussian, train.loss.vace take one label per row."
+    refused({"view_sets": ["cut"]} | one, data, f"{rule}train.oversample.kind=gaussian takes one label per row.")
+    refused({"view_sets": ["cut"]} | one | other, data, f"{rule}{both}")

@@ -37,7 +37,7 @@ def test_a_run_that_fails_in_a_fold_leaves_the_others_alone(data, folds):
 
 
 def test_what_cannot_be_cross_validated_is_refused(data, folds):
-    with pytest.raises(ValueError, match=r"Folds must number each of the 24 training rows, .* got shape \[2, 23\]"):
+    with pytest.raises(ValueError, match=r"Folds must be .* of the 24 training rows, .* got shape \[2, 23\]"):
         list(cross_validate([run()], data, folds[:, 1:]))
     with pytest.raises(ValueError, match="at least two folds in each repeat"):
         list(cross_validate([run()], data, torch.zeros(1, 24, dtype=torch.int64)))

@@ -1,12 +1,14 @@
 """A stack of heads equals a loop over them, for the full catalogue and heads that differ in all allowed values."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from catalogue import BASE, CASES, MLP, NOT_TRAINED, data, merged, nested, options, trained, walked
 from conformance import three
 
+from frostbench.benchmarks.settings.parsing import parse, with_changes
 from frostbench.heads.head import Closed
 from frostbench.heads.spec import numbers
 from frostbench.training.data.part import Part
@@ -16,6 +18,7 @@ from frostbench.training.engine.grouping import grouped
 from frostbench.training.engine.run_context import run_contexts
 from frostbench.training.engine.stage_loop import StageFinished, run_stage
 from frostbench.training.engine.stages import first_stage, second_stage
+from frostbench.training.engine.vmap import lifted_numbers
 from frostbench.training.run import RunSpec
 from frostbench.training.second_stage.crt import Crt
 from frostbench.training.second_stage.lws import Lws
@@ -102,6 +105,17 @@ def test_the_heads_of_a_stack_do_differ():
     first, second, third = traces(three(CASES["head.body=mlp"]), EXACT)
     for one, other in ((first, second), (first, third), (second, third)):
         assert abs(one["losses"][-1] - other["losses"][-1]) > 1e-2
+
+
+def test_numbers_that_no_step_reads_stay_out_of_the_stack():
+    outside = {"optim.lr", "optim.weight_decay", "ema", "mixup.alpha"}
+    read = {"head.classifier": {"kind": "arcface", "margin": 0.3}, "train.loss.smoothing.epsilon": 0.1}
+    changes = read | {f"train.{path}": 0.5 for path in outside}
+    run = parse(RunSpec, with_changes(RunSpec().model_dump(mode="json"), changes))
+    found = lifted_numbers(SimpleNamespace(spec=run.train, classifier=run.head.classifier))
+    train = {f"train.{path}" for path in numbers(run.train)} - {f"train.{path}" for path in outside}
+    assert found.keys() == train | {f"classifier.{path}" for path in numbers(run.head.classifier)}
+    assert (found["train.loss.smoothing.epsilon"], found["classifier.margin"]) == (0.1, 0.3)
 
 
 class TestCatalogue:

@@ -84,9 +84,13 @@ def test_powers_move_by_the_selection_rows_after_each_epoch():
     assert not torch.allclose(powers, torch.ones(2))
 
 
-def test_adafocal_is_not_cross_validated():
+def test_adafocal_is_not_cross_validated(monkeypatch):
     with pytest.raises(ValueError, match="adafocal follows the calibration of validation rows during training"):
         check_runs([run_of({"train.loss.point.kind": "adafocal"})], data())
+    follows = property(lambda self: ("adafocal", "crl"))
+    monkeypatch.setattr("frostbench.training.losses.loss.LossSpec.following", follows)
+    with pytest.raises(ValueError, match="adafocal and crl follow the calibration of validation rows during training"):
+        check_runs([run_of({})], data())
 
 
 def test_crl_of_the_worked_example():

@@ -28,7 +28,7 @@ BUFFER_RULES: tuple[Rule, ...] = (
     Rule(
         "no effect",
         _has_unused_blocks,
-        "without a buffer train.sampler.block_rows has no effect: set train.sampler.buffer_rows",
+        "without a buffer, train.sampler.block_rows has no effect: set train.sampler.buffer_rows",
     ),
     Rule(
         "no effect",

@@ -12,7 +12,7 @@ BESIDE: Mapping[str, Applies] = {"": lambda run: True, "posthoc.adjustment": lam
 
 
 def _rule(kind: type[Classifier], remark: Remark) -> Rule:
-    """Build the rule that a remark applies to a classifier of this kind."""
+    """Build the rule that makes a remark on classifiers of this kind."""
 
     def applies(run: RunSpec) -> bool:
         specs = [spec for spec in run.classifiers if isinstance(spec, kind)]

@@ -38,13 +38,13 @@ MARGIN_RULES: tuple[Rule, ...] = (
     Rule(
         "refuse",
         lambda run: run.head.classifier.keeps_space and not run.is_solved and not isinstance(run.head.body, Identity),
-        "weights from a file belong to the space of the vectors, but a body leaves it: use head.body.kind=identity, or "
-        "head.classifier.init=class_means",
+        "weights from a file belong to the space of the vectors, but a body maps vectors to another: use "
+        "head.body.kind=identity, or head.classifier.init=class_means",
     ),
     Rule(
         "warn",
         lambda run: run.head.classifier.keeps_space and run.head.preprocess != Standardise(),
-        "weights from a file belong to the space of the cached vectors, but head.preprocess leaves it: set its center "
-        "and std to false",
+        "weights from a file belong to the space of the cached vectors, but head.preprocess changes that space: set "
+        "its center and std to false",
     ),
 )

@@ -30,13 +30,13 @@ def _neutral_in_place(field: str, method: type[LossMethod]) -> Iterator[Rule]:
     yield Rule(
         "no effect",
         applies,
-        f"{_stated(field, method)} turns {_words(field)} off, so its other options have no effect: change it, or "
-        "leave these at their defaults",
+        f"{_stated(field, method)} turns {_words(field)} off, so its other options have no effect: change this value, "
+        "or leave the others at their defaults",
     )
 
 
 def _neutral_of_kind(field: str, method: type[LossMethod]) -> Rule:
-    """Build the rule of one kind of several, which is equal to the first kind when neutral."""
+    """Build the rule of one of a field's several kinds, which when neutral equals the first kind."""
     first, kind = catalogue()[field][0].model_fields["kind"].default, method.model_fields["kind"].default
 
     def applies(run: RunSpec) -> bool:
@@ -60,4 +60,4 @@ def _words(name: str) -> str:
 
 
 METHOD_RULES: tuple[Rule, ...] = tuple(dict.fromkeys(_method_rules()))
-"""In catalogue order, without repeats of shared rules."""
+"""The rules in catalogue order; a rule that several methods share is listed once."""

@@ -1,4 +1,4 @@
-"""Rules of the point loss and of the terms added to it, independent of their methods."""
+"""Rules of the point loss and of the terms added to it, whatever their methods."""
 
 from frostbench.training.checks.rules.second import METHODS
 from frostbench.training.losses.cross_entropy import CrossEntropy
@@ -50,7 +50,7 @@ POINT_RULES: tuple[Rule, ...] = (
         "refuse",
         lambda run: _has_no_point(run) and not _trained(run),
         "train.loss.point_weight=0 without any other term leaves nothing to minimise: raise it, or the weight of a "
-        "term such as a contrast",
+        "term such as supcon",
     ),
     Rule(
         "refuse",
@@ -79,6 +79,6 @@ POINT_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         _has_same_family,
-        "two terms are forms of the same contrast: set the weight of one of them to 0",
+        "two terms are forms of the same contrastive loss: set the weight of one of them to 0",
     ),
 )

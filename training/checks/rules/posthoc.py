@@ -29,8 +29,8 @@ POSTHOC_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: _has_thresholds(run) and (run.is_adjusted or run.is_shifted),
-        "thresholds are a free logit adjustment per class, on top of that of train.loss or posthoc: compare with each "
-        "alone, and set posthoc.thresholds.kind=none or tau=0 if one is enough",
+        "thresholds are a free logit adjustment per class, on top of the one set in train.loss or posthoc: compare "
+        "with each alone, and set posthoc.thresholds.kind=none or tau=0 if one is enough",
     ),
     Rule(
         "warn",
@@ -41,8 +41,8 @@ POSTHOC_RULES: tuple[Rule, ...] = (
     Rule(
         "no effect",
         lambda run: _is_deployed(run) and run.is_shifted,
-        "probabilities are adjusted to posthoc.deploy_prior from any prior, so posthoc.adjustment has no effect: use "
-        "one of them",
+        "probabilities are adjusted to posthoc.deploy_prior whatever their prior is, so posthoc.adjustment has no "
+        "effect: use one of them",
     ),
     Rule(
         "warn",
@@ -50,7 +50,7 @@ POSTHOC_RULES: tuple[Rule, ...] = (
         "validation and test rows have the class shares of the table, not those of posthoc.deploy_prior, so metrics do "
         "not describe the deployment: compare only runs with the same deploy_prior",
     ),
-    # Only a warning: for "no effect" a form would disable the kind, which is chosen before the class names.
+    # Only a warning, because forms disable an option of no effect, and the kind is chosen before the class names.
     Rule(
         "warn",
         _shifts_nothing,

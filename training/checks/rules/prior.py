@@ -1,4 +1,4 @@
-"""Rules of options that correct the class prior, and of those that correct it twice."""
+"""Rules of options that correct the class prior, and of combinations that correct it twice."""
 
 from frostbench.training.rule import Rule
 from frostbench.training.run import RunSpec
@@ -21,7 +21,7 @@ def _is_taken_out(run: RunSpec) -> bool:
 
 
 def _shifts_by_number(run: RunSpec) -> bool:
-    """Whether the prior is subtracted after training with a fixed strength."""
+    """Whether a fixed multiple of the log prior is subtracted from the logits after training."""
     return run.posthoc.adjustment.rule == "fixed" and run.posthoc.adjustment.tau > 0
 
 
@@ -29,13 +29,13 @@ PRIOR_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: _by_raw(run) and run.is_weighted,
-        "logit adjustment by the raw prior and class weights both correct the prior, so recall of frequent classes "
+        "class weights and logit adjustment by the raw prior both correct the prior, so recall of frequent classes "
         "drops: use train.loss.logit_adjustment.prior=effective, or one of the two alone",
     ),
     Rule(
         "warn",
         lambda run: _by_raw(run) and run.is_resampled,
-        "logit adjustment by the raw prior and a sampler that favours rare classes both correct the prior: use "
+        "a sampler that favours rare classes and logit adjustment by the raw prior both correct the prior: use "
         "train.loss.logit_adjustment.prior=effective, or one of the two alone",
     ),
     Rule(

@@ -24,8 +24,8 @@ SECOND_RULES: tuple[Rule, ...] = (
     Rule(
         "warn",
         lambda run: run.second.rescales_rows and (run.is_adjusted or run.is_weighted),
-        "this second stage corrects the class sizes, which logit adjustment and class weights did in the first stage: "
-        "use one of them",
+        "this second stage corrects for class sizes, as logit adjustment or class weights do in the first stage: use "
+        "one of them",
     ),
     *dict.fromkeys(rule for method in METHODS for rule in method.rules),
 )

@@ -15,14 +15,14 @@ from frostbench.training.spec.stage import EarlyStop
 
 
 def _stops_early(run: RunSpec) -> bool:
-    """Whether early_stop has options without effect; its metric has one if post-hoc adjustment is tuned by it."""
+    """Whether early_stop sets an option that has no effect; its metric has one if it tunes the post-hoc adjustment."""
     stop, is_tuned = run.train.early_stop, run.posthoc.adjustment.rule == "tuned"
     is_given = stop.epoch is not None
     return is_given or stop.patience != EarlyStop().patience or (stop.metric != EarlyStop().metric and not is_tuned)
 
 
 def _minimises(run: RunSpec) -> bool:
-    """Whether the loss has options that only matter if it is minimised."""
+    """Whether the loss sets options that only matter if it is minimised."""
     loss = run.train.loss
     parts = (loss.point, loss.smoothing, loss.logit_adjustment)
     return parts != (CrossEntropy(), LabelSmoothing(), LogitAdjustment())

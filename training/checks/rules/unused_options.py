@@ -63,7 +63,7 @@ UNUSED_RULES: tuple[Rule, ...] = (
     Rule(
         "no effect",
         lambda run: not run.is_weighted and run.train.loss.count != "images",
-        "without class weights the counted unit has no effect: choose a train.loss.class_weight, or set "
+        "without class weights, the counted unit has no effect: choose a train.loss.class_weight, or set "
         "train.loss.count=images",
     ),
     Rule(
@@ -73,7 +73,7 @@ UNUSED_RULES: tuple[Rule, ...] = (
             and not isinstance(run.train.loss.weight_schedule, ConstantSchedule)
             and not run.is_solved
         ),
-        "without class weights their schedule has no effect: choose a train.loss.class_weight, or set "
+        "without class weights, their schedule has no effect: choose a train.loss.class_weight, or set "
         "train.loss.weight_schedule.kind=constant",
     ),
     Rule(
@@ -109,7 +109,7 @@ UNUSED_RULES: tuple[Rule, ...] = (
         lambda run: (
             isinstance(run.train.sampler, ClassBatches) and run.train.schedule.batch_size != Schedule().batch_size
         ),
-        "a pxk batch has classes x rows rows, so train.schedule.batch_size affects only min_steps and a second stage: "
-        "set train.sampler.classes and rows",
+        "a pxk batch has `classes` times `rows` rows, so train.schedule.batch_size affects only min_steps and a second "
+        "stage: set train.sampler.classes and train.sampler.rows",
     ),
 )

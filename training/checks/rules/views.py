@@ -24,7 +24,7 @@ VIEW_RULES: tuple[Rule, ...] = (
             and isinstance(run.train.sampler, Shuffled)
             and run.train.sampler.buffer_rows is not None
         ),
-        "a buffer shuffles rows, not images, whose views may lie in other blocks: set train.views=samples, or "
+        "a buffer shuffles rows, not images, whose views may lie in different blocks: set train.views=samples, or "
         "train.sampler.buffer_rows=null",
     ),
     Rule(

@@ -44,7 +44,7 @@ def test_members_of_other_background_classes_are_no_ensemble(cache):
     toggles = {"other": {"background": ["fir"], "train.optim.lr": 0.01}}
     bench = bench_of(cache, toggles=toggles, ensembles={"both": ("plain", "other")}, seeds=(0,))
     (failed,) = kinds(run_bench(bench), RunFailed)
-    assert "different runs with the same background classes, but the rows ['plain', 'other']" in failed.message
+    assert "different runs with the same background classes, but those of rows ['plain', 'other']" in failed.message
 
 
 def test_rows_whose_winners_are_one_run_are_no_ensemble(cache):

@@ -44,7 +44,7 @@ class TestComparing:
         assert "had fewer settings to choose from: 'solved' (1 instead of 2)." in notes
         assert "may lie beyond: 'plain' Learning rate (train.optim.lr) = 0.1 (largest of 2); 'smooth' Learning" in notes
         assert "on the validation rows that also chose the settings, so they are optimistic" in notes
-        assert "chose their epoch on the very rows" not in notes
+        assert "chose their epoch on the images" not in notes
         assert "Rows differ in schedule" not in notes
 
     def test_settings_that_are_equally_good_have_no_edge_and_are_told(self, folder):

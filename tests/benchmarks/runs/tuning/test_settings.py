@@ -73,7 +73,7 @@ class TestSettings:
             ({"plain": {"seed": [1]}, "arc": {LR: [1]}}, "but tune of 'plain' sets seed=1"),
             (
                 {"plain": {LR: [1]}, "arc": [{"background": ["fir"]}]},
-                "cannot be tuned, but they are set in tune of 'arc'",
+                "cannot be tuned, but `tune` of row 'arc' sets them",
             ),
         ],
     )

@@ -80,7 +80,7 @@ class TestWinners:
 
     def test_a_failed_setting_cannot_win_and_one_that_was_not_tried_is_missing(self, trained, tmp_path, monkeypatch):
         bench = tuned_bench(trained.folder, store=str(tmp_path / "s"))
-        with pytest.raises(StoreError, match=r"lacks 2 of 2 of row 'plain @ lr=1e-06'.*Run the bench first"):
+        with pytest.raises(StoreError, match=r"lacks 2 of 2 runs of row 'plain @ lr=1e-06'.*Run the bench first"):
             chosen_rows(bench)
         fail(monkeypatch, lambda spec: spec.train.optim.lr == 0.1 and spec.seed == 1)
         assert len(of_kind(run_bench(bench), RunFailed)) == 1

@@ -45,6 +45,15 @@ def test_a_temperature_of_rows_without_an_optimum_gives_a_warning():
     )
 
 
+def test_a_single_row_is_told_in_the_singular():
+    spec = PosthocSpec(calibration=Temperature())
+    right, wrong = (Calibration(rows.logits[:1], LABELS[:1]) for rows in (RIGHT, WRONG))
+    (warning,) = calibration_warnings(spec, 1.0, right)
+    assert warning.startswith("the only calibration row is classified correctly, so nothing limits the confidence")
+    (warning,) = calibration_warnings(spec, 20.0, wrong)
+    assert warning.startswith("a temperature of 20 lies at the bound of the search on 1 calibration row: the head is")
+
+
 @pytest.mark.parametrize("kind", [Vector(), Matrix(), Isotonic()])
 def test_other_calibrations_on_perfect_rows_give_a_warning(kind):
     (warning,) = fitted(kind, RIGHT)

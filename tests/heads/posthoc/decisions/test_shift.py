@@ -75,7 +75,7 @@ def test_an_unreachable_target_is_rejected_with_the_best_value():
     assert spec.fit(log_p, labels, one, NAMES[:2])[0] < 0
     swapped = torch.tensor([0, 0, 1])
     with pytest.raises(
-        ValueError, match=r"for class 'ash' it is 0\.9 and the best value on its calibration rows is 0\.6667"
+        ValueError, match=r"for class 'ash' that is 0\.9 and the best value on the calibration rows is 0\.6667"
     ):
         spec.fit(log_p, swapped, one, NAMES[:2])
 

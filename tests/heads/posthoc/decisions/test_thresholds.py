@@ -119,5 +119,5 @@ def test_every_corner_of_a_small_case():
 def test_only_background_rows_are_rejected_for_a_foreground_metric():
     log_p, labels = rare()
     kept = labels == 1
-    with pytest.raises(ValueError, match="maximise macro_f1_fg on the calibration rows, but none of them belongs"):
+    with pytest.raises(ValueError, match="macro_f1_fg on the calibration rows, but none of these rows belongs"):
         CoordinateAscent().fit(log_p[kept], labels[kept], one(labels[kept]), [1])
