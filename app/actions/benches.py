@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Running the rows of a bench from the command line."""
-=======
-"""Running and comparing bench rows, and training a single run, from the command line."""
->>>>>>> w-words
+"""Running bench rows, and training a single run, from the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,55 +131,6 @@ def _run_here(bench: BenchSpec, device: str, stream: Stream) -> BenchDone | None
     return end
 
 
-<<<<<<< HEAD
-=======
-def compare_bench(
-    bench: BenchSpec,
-    baseline: str | None = None,
-    role: Literal["select", "test"] = "select",
-    only: list[str] | None = None,
-) -> list[Comparison]:
-    """Compare the stored runs of a bench that match its settings and caches; return one comparison per cache.
-
-    A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
-
-    Raises:
-        SettingsError: a name in `only` is not a row of the bench.
-        StoreError: a run is missing from the store, or runs cannot be compared.
-    """
-    store, comparisons = Path(bench.store), []
-    for part in chosen_rows(bench, only):
-        require_runs(store, part.rows, part.cache)
-        title = f"{bench.name} on {part.cache}"
-        comparisons.append(compare_rows(store, part.rows, baseline, role, title=title, tuned=part.tuned))
-    return comparisons
-
-
-def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
-    """Return the folder for a comparison's table and report after checking that it can be written.
-
-    Raises:
-        OutputError: the folder or a file in it cannot be written.
-    """
-    folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
-    check_folder(folder)
-    for name in ("table.csv", "table.json", "report.html"):
-        check_file(folder / name, makes_folder=True)
-    return folder
-
-
-def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write the table of each comparison as CSV and JSON, and one report for all; return the paths."""
-    written = []
-    for number, comparison in enumerate(comparisons):
-        stem = "table" if len(comparisons) == 1 else f"table-{number}"
-        for ending in (".csv", ".json"):
-            save(comparison, folder / f"{stem}{ending}")
-            written.append(folder / f"{stem}{ending}")
-    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
-
-
->>>>>>> w-words
 def train_one(
     cache: Path,
     preset: str,

@@ -1,6 +1,8 @@
 """Comparing the rows of a bench from the command line, and saving the comparison."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from frostbench.benchmarks.comparison.appending import append_runs
@@ -15,6 +17,10 @@ from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_file, check_folder
 from frostbench.embedcache.outputs.writing import write_text
 
+TABLES = (".csv", ".json")
+DOCUMENTS: Mapping[str, Callable[[Comparison], str]] = MappingProxyType({".md": to_markdown, ".tex": to_latex})
+REPORT = "report.html"
+
 
 def compare_bench(
     bench: BenchSpec,
@@ -22,7 +28,7 @@ def compare_bench(
     role: Literal["select", "test"] = "select",
     only: list[str] | None = None,
 ) -> list[Comparison]:
-    """Compare the rows of a bench as its file and caches are now; return one comparison per cache.
+    """Compare the stored runs of a bench that match its settings and caches; return one comparison per cache.
 
     A tuned row is compared with the setting that won. `only` restricts the comparison to the named rows.
 
@@ -39,30 +45,36 @@ def compare_bench(
 
 
 def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
-    """Return the folder for a comparison's table and report after checking that it can be written.
+    """Return the folder for the tables and the report of comparisons after checking that they can be written.
 
     Raises:
         OutputError: the folder or a file in it cannot be written.
     """
     folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
     check_folder(folder)
-    for name in ("table.csv", "table.json", "report.html"):
-        check_file(folder / name, makes_folder=True)
+    tables = [path for paths in _table_paths(folder, len(bench.caches)) for path in paths]
+    for path in (*tables, folder / REPORT):
+        check_file(path, makes_folder=True)
     return folder
 
 
+def _table_paths(folder: Path, comparisons: int) -> list[list[Path]]:
+    """Return the files of each comparison's table; they are numbered if there are several comparisons."""
+    stems = ["table"] if comparisons == 1 else [f"table-{number}" for number in range(comparisons)]
+    return [[folder / f"{stem}{ending}" for ending in (*TABLES, *DOCUMENTS)] for stem in stems]
+
+
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
-    """Write each table as CSV, JSON, Markdown and LaTeX, and one report for all; return the paths."""
+    """Write the table of each comparison as CSV, JSON, Markdown and LaTeX, and one report; return the paths."""
     written = []
-    for number, comparison in enumerate(comparisons):
-        stem = "table" if len(comparisons) == 1 else f"table-{number}"
-        for ending in (".csv", ".json"):
-            save(comparison, folder / f"{stem}{ending}")
-            written.append(folder / f"{stem}{ending}")
-        for ending, text in ((".md", to_markdown(comparison)), (".tex", to_latex(comparison))):
-            write_text(folder / f"{stem}{ending}", text)
-            written.append(folder / f"{stem}{ending}")
-    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
+    for comparison, paths in zip(comparisons, _table_paths(folder, len(comparisons)), strict=True):
+        for path in paths:
+            if path.suffix in DOCUMENTS:
+                write_text(path, DOCUMENTS[path.suffix](comparison))
+            else:
+                save(comparison, path)
+        written += paths
+    return [*written, write_report(comparisons, Path(bench.store), folder / REPORT)]
 
 
 def append_comparisons(bench: BenchSpec, comparisons: list[Comparison], path: Path) -> str:

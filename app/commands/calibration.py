@@ -33,13 +33,8 @@ def calibration(
     overrides: Overrides = None,
     plugins: Plugins = None,
 ) -> None:
-<<<<<<< HEAD
-    """Measure the calibration of a bench's rows. Compares before and after temperature scaling and writes a report."""
-    from frostbench.app.actions.benches import read_bench
-=======
     """Measure the calibration of a bench's rows before and after temperature scaling. Writes a report."""
-    from frostbench.app.actions.benches import read_bench_file
->>>>>>> w-words
+    from frostbench.app.actions.benches import read_bench
     from frostbench.app.actions.calibrating import calibrate_bench, check_page, save_calibration
     from frostbench.benchmarks.calibration.tables import to_text
     from frostbench.benchmarks.settings.roles import role_of
