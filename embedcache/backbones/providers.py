@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from frostbench.embedcache.backbones.catalogue import TRANSFORMER
 from frostbench.embedcache.backbones.preparation import Preparation
 from frostbench.embedcache.backbones.tower import Loaded
 
@@ -42,6 +43,10 @@ def load_tower(
 def _load_bundled(provider: str, model: str, weights: Path | None) -> Loaded:
     if provider != "bundled":
         raise ValueError(f"the provider must be one of {', '.join(PROVIDERS)}, got {provider!r}. Choose one of them.")
+    if model == TRANSFORMER:
+        from frostbench.embedcache.backbones.bundled_transformer import load_transformer
+
+        return load_transformer(weights)
     if weights is not None:
         raise ValueError(
             f"bundled models include their weights, got {weights}. Leave weights out, or use provider timm."
