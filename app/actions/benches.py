@@ -20,11 +20,15 @@ from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record, require_runs
 from frostbench.benchmarks.runs.streaming import Stream
 from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import load_yaml, parse, read_overrides
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_file, check_folder, check_new_folder
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.training.run import RunSpec
+
+TABLE_ENDINGS = (".csv", ".json")
+REPORT = "report.html"
 
 
 def read_bench_file(path: Path, overrides: list[str] | None, plugins: Sequence[Path] = ()) -> BenchSpec:
@@ -62,10 +66,10 @@ def run_rows(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> 
                 progress.move(done, runs)
     if end is not None:
         if end.unreadable:
-            note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
+            unread = with_noun(len(end.unreadable), "record cannot be read and is", "records cannot be read and are")
+            note(f"{unread} left out: {', '.join(end.unreadable[:5])}")
         failures = f", {len(end.failed)} failed" if end.failed else ""
-        trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
-        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
+        print(f"{bench.name}: {with_noun(end.trained, 'run')} trained, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
             print_winners(bench)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
@@ -96,27 +100,33 @@ def compare_bench(
 
 
 def check_comparisons(bench: BenchSpec, role: str, out: Path | None) -> Path:
-    """Return the folder for a comparison's table and report after checking that it can be written.
+    """Return the folder for the tables and the report of comparisons after checking that they can be written.
 
     Raises:
         OutputError: the folder or a file in it cannot be written.
     """
     folder = out or Path(bench.store) / "compare" / f"{bench.name}-{role}"
     check_folder(folder)
-    for name in ("table.csv", "table.json", "report.html"):
-        check_file(folder / name, makes_folder=True)
+    tables = [path for paths in _table_paths(folder, len(bench.caches)) for path in paths]
+    for path in (*tables, folder / REPORT):
+        check_file(path, makes_folder=True)
     return folder
+
+
+def _table_paths(folder: Path, comparisons: int) -> list[list[Path]]:
+    """Return the files of each comparison's table; they are numbered if there are several comparisons."""
+    stems = ["table"] if comparisons == 1 else [f"table-{number}" for number in range(comparisons)]
+    return [[folder / f"{stem}{ending}" for ending in TABLE_ENDINGS] for stem in stems]
 
 
 def save_comparisons(bench: BenchSpec, comparisons: list[Comparison], folder: Path) -> list[Path]:
     """Write the table of each comparison as CSV and JSON, and one report for all; return the paths."""
     written = []
-    for number, comparison in enumerate(comparisons):
-        stem = "table" if len(comparisons) == 1 else f"table-{number}"
-        for ending in (".csv", ".json"):
-            save(comparison, folder / f"{stem}{ending}")
-            written.append(folder / f"{stem}{ending}")
-    return [*written, write_report(comparisons, Path(bench.store), folder / "report.html")]
+    for comparison, paths in zip(comparisons, _table_paths(folder, len(comparisons)), strict=True):
+        for path in paths:
+            save(comparison, path)
+        written += paths
+    return [*written, write_report(comparisons, Path(bench.store), folder / REPORT)]
 
 
 def train_one(
