@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frostbench.app.progress import note
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.names import one_line
 from frostbench.embedcache.outputs import tables
 from frostbench.embedcache.outputs.places import check_file
@@ -59,6 +60,6 @@ def write_frame(frame: pd.DataFrame, out: Path | None) -> None:
     if out is None:
         return
     tables.write_frame(frame, out)
-    print(f"{out}: {len(frame)} rows")
+    print(f"{out}: {with_noun(len(frame), 'row')}")
     if out.suffix.lower() == ".csv" and (warning := formula_note(frame)):
         note(warning)

@@ -16,6 +16,7 @@ from frostbench.benchmarks.comparison.compare import ROLE_WORDS, Comparison
 from frostbench.benchmarks.comparison.deltas import BETTER, REASONS, WORSE
 from frostbench.benchmarks.comparison.tables import MAIN, settling_words, to_text
 from frostbench.benchmarks.runs.record import RunRecord
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.heads.bundle.export import save
 from frostbench.heads.shares import Prior
 from frostbench.heads.trained import TrainedHead
@@ -120,7 +121,7 @@ class Fitted:
         f1 = self.metrics.get(MAIN)
         how = "" if f1 is None else f", {MAIN} {f1:.4f} on {ROLE_WORDS['select']}"
         refitted = ", refitted" if self.is_refitted else ""
-        return f"<Fitted: {len(self.class_names)} classes, run {self.record.key}{how}{refitted}>"
+        return f"<Fitted: {with_noun(len(self.class_names), 'class')}, run {self.record.key}{how}{refitted}>"
 
     def __str__(self) -> str:
         shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]
@@ -146,7 +147,11 @@ class Compared:
     warnings: tuple[str, ...] = ()
 
     def verdict(self, row: str, metric: str = MAIN) -> str:
-        """Return one sentence that compares a row with the baseline on a metric."""
+        """Return one sentence that compares a row with the baseline on a metric.
+
+        Raises:
+            SettingsError: the comparison has no such row or metric.
+        """
         line, made = self.comparison.line(row, metric), self.comparison
         verdict = str(line["verdict"])
         relation = {BETTER: "is better than", WORSE: "is worse than"}.get(verdict, "cannot be distinguished from")
@@ -157,13 +162,13 @@ class Compared:
         why = "".join(f"; {reason}" for key, reason in REASONS.items() if verdict.endswith(f"({key})"))
         return (
             f"{row!r} {relation} {made.baseline!r} on {metric}: {line['value']:.4f}, difference {line['delta']:+.4f} "
-            f"({interval}; {made.n_groups} groups, {len(made.seeds)} seeds{why}){more}."
+            f"({interval}; {with_noun(made.n_groups, 'group')}, {with_noun(len(made.seeds), 'seed')}{why}){more}."
         )
 
     def __repr__(self) -> str:
         made = self.comparison
         rows = ", ".join(row for row in made.rows if row != made.baseline)
-        return f"<Compared: {rows} against {made.baseline} on {made.n_rows} rows>"
+        return f"<Compared: {rows} against {made.baseline} on {with_noun(made.n_rows, 'row')}>"
 
     def __str__(self) -> str:
         rows = [row for row in self.comparison.rows if row != self.comparison.baseline]

@@ -16,6 +16,7 @@ from frostbench.benchmarks.runs.events import (
 )
 from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 ALERTS = {"not_converged": "DID NOT CONVERGE", "diverged": "DIVERGED, kept the best epoch before that"}
@@ -34,8 +35,8 @@ class Printer:
     bench: BenchSpec
     pending: dict[str, list[str]] = field(default_factory=dict)
     """Warnings not printed yet, each with the names of the rows that it is about."""
-    printed: set[str] = field(default_factory=set)
-    """Notes on runs already printed; a tuned bench does not repeat a note."""
+    printed: set[tuple[str, str]] = field(default_factory=set)
+    """Notes on runs already printed, each with its cache; a tuned bench does not repeat a note."""
     ended: dict[tuple[str, str], list[RunEnd]] = field(default_factory=dict)
     """Events for the ended runs of a tuned bench, by cache and setting."""
 
@@ -55,9 +56,11 @@ class Printer:
                 rows, row = self.pending.setdefault(warning, []), self.rows.get(event.row, event.row)
                 rows += [] if row in rows else [row]
         elif isinstance(event, RunNoted):
-            self._note_once(f"{event.row}, seed {event.seed}: {event.message}")
+            self._note_once(event)
         elif isinstance(event, RunsElsewhere):
-            note(f"waiting for {event.runs} runs that {' and '.join(event.holders) or 'another process'} is training")
+            note(
+                f"waiting for {with_noun(event.runs, 'run')} that {' and '.join(event.holders) or 'another process'} is training"
+            )
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._print_run(event)
 
@@ -67,9 +70,10 @@ class Printer:
             note(f"{', '.join(rows[:NAMED_ROWS])}{more}: {warning}")
         self.pending.clear()
 
-    def _note_once(self, text: str) -> None:
-        if not self.rows or text not in self.printed:
-            self.printed.add(text)
+    def _note_once(self, event: RunNoted) -> None:
+        text = f"{self.rows.get(event.row, event.row)}, seed {event.seed}: {event.message}"
+        if not self.rows or (event.cache, text) not in self.printed:
+            self.printed.add((event.cache, text))
             note(text)
 
     def _print_run(self, event: RunEnd) -> None:
@@ -124,7 +128,8 @@ def metrics_line(record: RunRecord) -> str | None:
     if evaluation is None:
         return None
     values = ", ".join(f"{label} {format_value(evaluation.metrics[name])}" for name, label in MAIN.items())
-    rows = f"{sum(evaluation.per_class['support']):.0f} {'held-out' if record.data.folds else 'validation'} rows"
+    role = "held-out" if record.data.folds else "validation"
+    rows = with_noun(round(sum(evaluation.per_class["support"])), f"{role} row")
     unused = "; the test rows were not used" if record.data.rows["test"] else ""
     return f"on {rows}: {values}{unused}"
 
@@ -141,7 +146,8 @@ def print_winners(bench: BenchSpec) -> None:
         StoreError: every setting of a row failed.
     """
     for part in chosen_rows(bench):
-        print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}, mean of {len(bench.seeds)} seeds")
+        mean = f", mean of {len(bench.seeds)} seeds" if len(bench.seeds) > 1 else ""
+        print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}{mean}")
         print(format_winners(part.tuned, NAMES[bench.tune_by]))
 
 

@@ -17,6 +17,7 @@ from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record
 from frostbench.benchmarks.runs.streaming import Stream
 from frostbench.benchmarks.runs.workers import workers_beside
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import (
     bench_names,
     bench_title,
@@ -97,10 +98,10 @@ def run_rows(
             note(f"{problem}. Its runs were trained by the other workers.")
     if end is not None:
         if end.unreadable:
-            note(f"{len(end.unreadable)} records cannot be read and are left out: {', '.join(end.unreadable[:5])}")
+            unread = with_noun(len(end.unreadable), "record cannot be read and is", "records cannot be read and are")
+            note(f"{unread} left out: {', '.join(end.unreadable[:5])}")
         failures = f", {len(end.failed)} failed" if end.failed else ""
-        trained = f"{end.trained} run{'' if end.trained == 1 else 's'} trained"
-        print(f"{bench.name}: {trained}, {end.skipped} found in {bench.store}{failures}")
+        print(f"{bench.name}: {with_noun(end.trained, 'run')} trained, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
             print_winners(bench)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from frostbench.app.progress import bar, note, resumable
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.decode import PIXEL_LIMIT
 from frostbench.embedcache.extraction.backbone_group import BackboneGroup, backbone_group
 from frostbench.embedcache.extraction.events import BatchDone, Embedder, Finished, PartFinished, Started
@@ -83,7 +84,8 @@ def _note_remarks(remarks: Remarks) -> None:
 
 def _print_part(cache: Path, part: PartFinished) -> None:
     left = f"shards left to other parts: {part.n_shards_left}"
-    print(f"{cache}: part {part.part} is done, {part.n_listed} images ({part.n_worked} in this run); {left}")
+    images = with_noun(part.n_listed, "image")
+    print(f"{cache}: part {part.part} is done, {images} ({part.n_worked} in this run); {left}")
     _note_remarks(part.remarks)
 
 
@@ -95,7 +97,7 @@ def _check_disk(members: BackboneGroup, images: int, cache: Path, agreed: bool) 
     """
     widths = {name: dim * members.tokens.get(name, 1) for name, dim in members.dims.items()}
     total = 2 * images * sum(widths.values())
-    print(f"{images} images, {_size(total)} of vectors")
+    print(f"{with_noun(images, 'image')}, {_size(total)} of vectors")
     folder = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
     free = shutil.disk_usage(folder).free
     if total > free and not (cache / "cache.json").exists():
@@ -131,7 +133,7 @@ def _print_summary(cache: Path, end: Finished) -> None:
         ValueError: no image could be embedded.
     """
     speed = f"{end.images_per_second:.0f} images/s" if end.n_worked else "nothing was left to do"
-    print(f"{cache}: {end.n_ok} of {end.n_listed} images embedded, {end.n_bad} quarantined, {speed}")
+    print(f"{cache}: {end.n_ok} of {with_noun(end.n_listed, 'image')} embedded, {end.n_bad} quarantined, {speed}")
     bad = read_quarantine(cache)
     for row in bad[:QUARANTINE_SHOWN]:
         print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
@@ -139,8 +141,8 @@ def _print_summary(cache: Path, end: Finished) -> None:
         print(f"  and {len(bad) - QUARANTINE_SHOWN} more: frostbench cache bad {cache}")
     if end.n_ok == 0:
         raise ValueError(
-            f"None of the {end.n_listed} images could be embedded, and a cache needs at least one. Check that the "
-            "source is the right one, repair the files, and run the same command again."
+            f"A cache needs at least one image, but 0 of {with_noun(end.n_listed, 'image')} could be embedded. Check "
+            "that the source is the right one, repair the files, and run the same command again."
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from frostbench.app.frames import TABLES, check_out, print_frame, write_frame
 from frostbench.app.progress import note
 from frostbench.benchmarks.report.map_chart import map_svg, write_map_page
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import parse
 from frostbench.embedcache import index
 from frostbench.embedcache.index.maps import MapMethod
@@ -41,8 +42,8 @@ def print_neighbours(
     check_out(out, TABLES)
     if (ids and images) or not (ids or images or out):
         raise ValueError(
-            f"Give either --id or --image, or only --out for all rows; got {len(ids)} rows, {len(images)} images and "
-            f"{'no' if out is None else 'an'} output file."
+            f"Give either --id or --image, or only --out for all rows; got {with_noun(len(ids), 'row')}, "
+            f"{with_noun(len(images), 'image')} and {'no' if out is None else 'an'} output file."
         )
     table = read_table(cache, stored=True)
     if images:
@@ -63,10 +64,12 @@ def print_duplicates(cache: Path, threshold: float, column: str | None, method: 
     found = index.duplicates(read_table(cache, stored=True), threshold, column=column, method=method)
     kinds = found.groups["kind"].value_counts()
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("identical", "near", "both") if kind in kinds) or "none"
-    print(f"{len(found.groups)} groups with {len(found.rows)} of {len(found.group)} rows ({counts}), by {found.column}")
+    rows = f"{len(found.rows)} of {with_noun(len(found.group), 'row')}"
+    print(f"{with_noun(len(found.groups), 'group')} with {rows} ({counts}), by {found.column}")
     print(
-        f"{found.pairs} pairs of different files at cosine ≥ {threshold:g}, {found.near_above} of them less than "
-        f"{MARGIN:g} above it; {found.near_below} pairs lie less than {MARGIN:g} below it"
+        f"{with_noun(found.pairs, 'pair')} of different files at cosine ≥ {threshold:g}, {found.near_above} of them "
+        f"less than {MARGIN:g} above it; {with_noun(found.near_below, 'pair lies', 'pairs lie')} less than {MARGIN:g} "
+        "below it"
     )
     print_frame(found.groups[["group", "rows", "contents", "kind", "widest", "chain", "classes", "first"]], 20)
     _notes(found.warnings)
@@ -104,7 +107,8 @@ def print_suspects(
     table = read_table(cache, stored=True)
     found = index.suspects(table, column=column, k=k, folds=folds, seed=seed, method=method)
     wrong = found.rows[found.rows["suspect"]]
-    print(f"{len(wrong)} of {len(found.rows)} labels are suspect, by {found.column}")
+    verb = "is" if len(wrong) == 1 else "are"
+    print(f"{len(wrong)} of {with_noun(len(found.rows), 'label')} {verb} suspect, by {found.column}")
     print_frame(wrong[["label", "suggested", "self_confidence", "margin", "agreement", "id"]], 20)
     if len(found.confusions):
         print("most confused classes")
@@ -126,7 +130,8 @@ def print_balance(cache: Path, split: Sequence[str], least: int, out: Path | Non
     shots = found.classes["shots"].value_counts()
     counts = ", ".join(f"{shots[name]} {name}" for name in ("many", "medium", "few", "none") if name in shots)
     basis = "all" if roles is None else "training"
-    print(f"{len(table.ids)} rows, {len(found.classes)} classes ({counts} by {basis} rows)")
+    sizes = f"{with_noun(len(table.ids), 'row')}, {with_noun(len(found.classes), 'class')}"
+    print(f"{sizes} ({counts} by {basis} rows)")
     print(f"imbalance ratio {found.imbalance_ratio:.1f}, effective number of classes {found.effective_classes:.1f}")
     print_frame(found.classes.sort_values("rows", ascending=False), 30)
     _notes(found.warnings)
@@ -138,7 +143,7 @@ def make_map(cache: Path, method: MapMethod, column: str | None, seed: int, out:
     check_out(out, (*TABLES, *DRAWINGS))
     table = read_table(cache, stored=True)
     points = index.load_or_make_map(cache, table, method, column=column, seed=seed)
-    title = f"{cache.resolve().name}: {len(points)} images by {'PCA' if method == 'pca' else 'UMAP'}"
+    title = f"{cache.resolve().name}: {with_noun(len(points), 'image')} by {'PCA' if method == 'pca' else 'UMAP'}"
     if out is None:
         path = index.map_path(cache, table, method, column=column, seed=seed)
         stored = f"stored in {cache / 'maps'}" if path.is_file() else "not stored, because the cache is read-only"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from frostbench.app.progress import bar, note
 from frostbench.benchmarks.inference.predict import open_predictor, predict_images, predict_table, read_prior
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.remarks import Remarks, added
 from frostbench.embedcache.sources.walking import find_images
 from frostbench.embedcache.table import read_table
@@ -37,8 +38,8 @@ def run_prediction(
         head = _with_decisions(opened.head, decisions)
         if head.views:
             note(
-                f"the head averages over {len(head.views)} views of each image, but predictions on a cache use none. "
-                "Give the image files to average over views."
+                f"the head averages over {with_noun(len(head.views), 'view')} of each image, but predictions on a "
+                "cache use none. Give the image files to average over views."
             )
         return predict_table(head, read_table(sources[0]), prior=read_prior(prior, head))
     files = [file for path in sources for file in (_image_files(path) if path.is_dir() else [path])]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.backbones.text import DEFAULT_TEMPLATES, embed_classes
 from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.recipe import Recipe
@@ -32,7 +33,8 @@ def write_texts(
             "the weights that the cache was made with (--weights)."
         )
     classes.save(out)
-    yield f"{out}: {len(classes.class_names)} classes, {classes.weights.shape[1]} dimensions, scale {classes.scale:.4g}"
+    size = f"{with_noun(len(classes.class_names), 'class')}, {with_noun(classes.weights.shape[1], 'dimension')}"
+    yield f"{out}: {size}, scale {classes.scale:.4g}"
     yield (
         f"To use as a zero-shot head: --set columns=[{name}] --set head.classifier.kind=zero_shot "
         f"--set head.classifier.file={out} --set head.classifier.scale={min(max(classes.scale, 1.0), 200.0):.4g}"

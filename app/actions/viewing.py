@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from frostbench.app.progress import bar, note, resumable
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml, parse, split_override
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -75,7 +76,8 @@ def make_set(
             elif isinstance(event, BatchDone):
                 progress.move(event.n_done, event.n_listed)
             elif isinstance(event, Finished):
-                print(f"{views_folder(cache, name)}: {event.n_ok} views by {chosen.text}, {event.n_bad} quarantined")
+                made = f"{with_noun(event.n_ok, 'view')} by {chosen.text}"
+                print(f"{views_folder(cache, name)}: {made}, {event.n_bad} quarantined")
     for row in read_quarantine(views_folder(cache, name))[:5]:
         print(one_line(f"  not embedded: {row['id']}: {row['reason']}"))
     if role == "train":
@@ -98,10 +100,8 @@ def view_set_lines(cache: Path) -> Iterator[str]:
         state, manifest = read_state(views_folder(cache, name))
         source = state["source"]
         policy = read_policy(source["policy"]["kind"], {k: v for k, v in source["policy"].items() if k != "kind"})
-        yield (
-            f"{name}\t{source['role']}\t{manifest['n_ok']} views, {source['count']} per image\t{policy.text} seed "
-            f"{source['seed']}"
-        )
+        views = f"{with_noun(manifest['n_ok'], 'view')}, {source['count']} per image"
+        yield f"{name}\t{source['role']}\t{views}\t{policy.text} seed {source['seed']}"
 
 
 def read_settings(changes: Sequence[str]) -> dict[str, Any]:

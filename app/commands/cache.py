@@ -106,11 +106,13 @@ def import_from(
 ) -> None:
     """Create a cache from existing vectors."""
     from frostbench.app.progress import note
+    from frostbench.benchmarks.settings.nouns import with_noun
     from frostbench.embedcache.exchange.external import import_vectors
 
     report = import_vectors(vectors, manifest, cache, model, column)
     for warning in report.warnings:
         note(warning)
     dims = ", ".join(f"{name} [{dim}] {report.storage[name]}" for name, dim in report.dims.items())
-    print(f"{cache}: {report.rows} rows, {dims}; largest rounding error {max(report.rounding.values()):.1e}")
+    error = max(report.rounding.values())
+    print(f"{cache}: {with_noun(report.rows, 'row')}, {dims}; largest rounding error {error:.1e}")
     print(f"unknown recipe fields: {', '.join(report.unknown)}")

@@ -73,14 +73,16 @@ def leaks(
 @app.command()
 def suspects(
     cache: Cache,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of neighbours that vote on a label.")] = 20,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="Number of neighbours whose votes for a label are shown as agreement.")
+    ] = 20,
     folds: Annotated[int, typer.Option(min=2, help="Cross-validation folds.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 42,
     column: Column = None,
     method: Method = "auto",
     out: Out = None,
 ) -> None:
-    """Find likely label errors. Checks labels by out-of-fold neighbour voting and lists the most suspicious first."""
+    """Find likely label errors. Ranks rows by the probability of their label, by ridge regression on other folds."""
     from frostbench.app.actions.inspecting import print_suspects
 
     print_suspects(cache, k, folds, seed, column, method, out)

@@ -35,6 +35,7 @@ def predict(
     from frostbench.app.actions.predicting import run_prediction
     from frostbench.app.progress import note
     from frostbench.benchmarks.inference.predict import check_predictions, write_predictions
+    from frostbench.benchmarks.settings.nouns import with_noun
     from frostbench.embedcache.outputs.spreadsheets import formula_note
 
     if out is not None:
@@ -43,7 +44,7 @@ def predict(
     unread = int(table["error"].notna().sum())
     if out is not None:
         write_predictions(table, out)
-        print(f"{out}: {len(table)} images" + (f", {unread} of them could not be read" if unread else ""))
+        print(f"{out}: {with_noun(len(table), 'image')}" + (f", {unread} of them could not be read" if unread else ""))
         if out.suffix.lower() == ".csv" and (warning := formula_note(table)):
             note(warning)
     else:

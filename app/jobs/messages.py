@@ -4,6 +4,7 @@ import errno
 from collections.abc import Sequence
 
 from frostbench.app.jobs.records import Status
+from frostbench.benchmarks.settings.nouns import with_noun
 
 LOST = (
     "The worker ended unexpectedly: it was killed, or the machine ran out of memory. Its log and its finished runs are "
@@ -46,11 +47,16 @@ def stopped_message(status: Status, kept: bool) -> str:
 
 
 def with_finished(sentence: str, status: Status) -> str:
-    """Append to a sentence how many runs a job that ended early had finished."""
+    """Append to a sentence how many runs a job that ended early had finished.
+
+    >>> with_finished("Stopped.", Status(seeds=1, trained=1)), with_finished("Stopped.", Status(seeds=3, trained=2))
+    ('Stopped. 1 of 1 run was finished and kept.', 'Stopped. 2 of 3 runs were finished and kept.')
+    """
     finished = status.trained + status.found
     if not finished:
         return sentence
-    return f"{sentence} {finished} of {status.seeds} runs {'was' if finished == 1 else 'were'} finished and kept."
+    verb = "was" if finished == 1 else "were"
+    return f"{sentence} {finished} of {with_noun(status.seeds, 'run')} {verb} finished and kept."
 
 
 def found_all_message(runs: int, stores: Sequence[str] = ()) -> str:

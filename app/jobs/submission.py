@@ -17,6 +17,7 @@ from frostbench.app.jobs.plugins import check_plugins
 from frostbench.app.jobs.process import request_stop
 from frostbench.app.jobs.records import SIDES, UNFINISHED, JobError, Request, Status
 from frostbench.app.jobs.state import current_status, unfinished
+from frostbench.benchmarks.settings.nouns import with_noun
 
 
 def submit(
@@ -51,7 +52,8 @@ def submit(
         OSError: the folder cannot be written, or no process can be started.
     """
     if side not in SIDES or slots < 1:
-        raise JobError(f"A job needs side A or B and at least one slot, got side {side!r} and {slots} slots.")
+        given = f"side {side!r} and {with_noun(slots, 'slot')}"
+        raise JobError(f"A job needs side A or B and at least one slot, got {given}.")
     home, request = Path(store) / "jobs", _request(store, side, bench, title, slots, device, keys)
     check_plugins(request, plugins)
     with queue.locked(home):

@@ -26,6 +26,7 @@ from frostbench.benchmarks.runs.events import (
     RunSkipped,
 )
 from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
@@ -134,8 +135,8 @@ def _check_single_row(bench: BenchSpec) -> None:
     rows = expand(bench)
     if (len(bench.caches), len(rows)) != (1, 1):
         raise SettingsError(
-            f"A job must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Remove "
-            "`toggles` and `grid`, and name one cache."
+            f"A job must have one row on one cache, got {with_noun(len(rows), 'row')} on "
+            f"{with_noun(len(bench.caches), 'cache')}. Remove `toggles` and `grid`, and name one cache."
         )
 
 

@@ -11,6 +11,7 @@ from frostbench.app.page.common import QUIET, decode_pair
 from frostbench.app.page.form import SIDES
 from frostbench.app.page.job_text import runs_html
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings.nouns import with_noun
 
 if TYPE_CHECKING:
     # Imported by `frostbench.app.page.launch` after the page has started, so that it starts faster.
@@ -95,7 +96,6 @@ def _reveals_html(compared: "Pair", times: int) -> str:
         times, f"have been revealed {times} times"
     )
     return (
-        f'<p class="fp fp-counted" data-testid="looked" data-n="{times}">The store holds {runs} '
-        f"run{'s' if runs != 1 else ''} evaluated on these rows. The test rows of this split {revealed} on this "
-        "page.</p>"
+        f'<p class="fp fp-counted" data-testid="looked" data-n="{times}">The store holds {with_noun(runs, "run")} '
+        f"evaluated on these rows. The test rows of this split {revealed} on this page.</p>"
     )

@@ -12,6 +12,7 @@ from frostbench.app.page.pieces import difference_html, reasons_html
 from frostbench.app.page.state import View, bench_for, check_files, view
 from frostbench.app.sides import CUSTOM, ROWS, Switch, changed_rows, switches, undo_changes, with_preset, with_switch
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings.nouns import noun_for
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.training.checks.corrections import correction_notes
 
@@ -94,10 +95,10 @@ def _with_correction_notes(form: Form, seen: View, workspace: Workspace) -> View
     return replace(seen, warnings={side: others + notes.get(side, ()) for side, others in seen.warnings.items()})
 
 
-def _fingerprint(form: Form, seen: View, side: str, workspace: Workspace) -> str:
-    """Return the fingerprint of what a side would train; empty if it cannot be trained."""
+def _fingerprint(form: Form, seen: View, side: str, workspace: Workspace) -> str | None:
+    """Return the fingerprint of what a side would train, or None, which equals no job's, if it cannot be trained."""
     run = seen.runs[side]
-    return "" if run is None or seen.errors[side] else fingerprint(bench_for(form, run, side, workspace))
+    return None if run is None or seen.errors[side] else fingerprint(bench_for(form, run, side, workspace))
 
 
 def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
@@ -126,6 +127,7 @@ def _about_cache(form: Form, side: str, workspace: Workspace) -> str:
         return f"This cache cannot be read: {error}"
     counts = [n for n in facts.classes.values() if n]
     sizes = " to ".join(f"{n:,}" for n in sorted({min(counts), max(counts)})) if counts else ""
-    spread = f"{sizes} images each" if sizes else "no images"
+    spread = f"{sizes} {noun_for(max(counts), 'image')} each" if counts else "no images"
     columns = "; ".join(f"{column}: {text}" for column, text in facts.columns.items())
-    return f"{facts.images:,} images, {len(facts.classes):,} classes of {spread}. {columns}"
+    images, classes = noun_for(facts.images, "image"), noun_for(len(facts.classes), "class")
+    return f"{facts.images:,} {images}, {len(facts.classes):,} {classes} of {spread}. {columns}"

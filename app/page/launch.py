@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PORTS = range(7860, 7960)
 """Ports to try in order if none is given."""
+LAST_PORT = 65535
 WAITING_CONNECTIONS = 100
 CLOSING_SECONDS = 2
 """Time for pending responses when the server is stopped."""
@@ -63,7 +64,7 @@ def launch(workspace: Workspace, port: int | None) -> None:
     """Build the page and serve it on 127.0.0.1 until the process is stopped.
 
     Raises:
-        ValueError: the port is taken, or the store is a file.
+        ValueError: the port does not exist or is taken, or the store is a file.
     """
     if workspace.store.exists() and not workspace.store.is_dir():
         raise ValueError(f"A run store must be a folder, but {workspace.store} is a file. Give another --store.")
@@ -79,8 +80,11 @@ def listen(port: int | None) -> socket.socket:
     """Return a socket that listens on a port of 127.0.0.1, by default the first free one of `PORTS`.
 
     Raises:
-        ValueError: the port, or every port of `PORTS`, is taken.
+        ValueError: the port is not from 0 to 65535 (0 is any free port), or the port, or every port of `PORTS`, is
+            taken.
     """
+    if port is not None and not 0 <= port <= LAST_PORT:
+        raise ValueError(f"A port must be from 0 (any free one) to {LAST_PORT}, got {port}. Give another --port.")
     reason = ""
     for candidate in PORTS if port is None else (port,):
         listening = socket.socket()

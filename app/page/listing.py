@@ -13,6 +13,7 @@ from frostbench.app.page.job_text import describe_bench, format_time
 from frostbench.app.page.pieces import MARKS, side_html
 from frostbench.app.page.progress import STATE_LABELS, progress_text
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings.nouns import with_noun
 
 
 def build_list(workspace: Workspace) -> None:
@@ -49,7 +50,7 @@ def list_html(listed: list[Job], omitted: int, error: str = "") -> str:
     alert = f'<p class="fp-error" role="alert">{escape(error)}</p>' if error else ""
     if not rows:
         return f"{alert}<p>No jobs yet.</p>"
-    rest = f"<p>{omitted} older finished job{'' if omitted == 1 else 's'} not shown.</p>" if omitted else ""
+    rest = f"<p>{with_noun(omitted, 'older finished job')} not shown.</p>" if omitted else ""
     return f"{alert}<ul>{rows}</ul>{rest}"
 
 

@@ -7,6 +7,7 @@ from html import escape
 from frostbench.app.page.form import SIDES
 from frostbench.app.page.state import View
 from frostbench.app.rows import Row
+from frostbench.benchmarks.settings.nouns import with_noun
 
 MARKS = {"A": "●", "B": "◆"}
 NAMES = {"A": "A · reference", "B": "B · challenger"}
@@ -57,7 +58,7 @@ def difference_html(view: View) -> str:
         chips = "".join(
             f'<span class="fp-chip">{escape(d.row.label)}: {_format(d.a)} → <b>{_format(d.b)}</b></span>' for d in found
         )
-        text = f"<b>B differs from A in {len(found)} option{'s' if len(found) > 1 else ''}:</b> {chips}"
+        text = f"<b>B differs from A in {with_noun(len(found), 'option')}:</b> {chips}"
         if len(found) > 1:
             text += "<small>Change one option at a time to know which one made the difference.</small>"
     messages = "".join(_messages(side, view.errors[side], view.warnings[side]) for side in SIDES)

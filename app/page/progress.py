@@ -9,6 +9,7 @@ from frostbench.app.jobs.messages import waiting_message
 from frostbench.app.page.form import SIDES
 from frostbench.app.page.job_text import describe_bench, fingerprint_of
 from frostbench.app.page.pieces import MARKS, side_html
+from frostbench.benchmarks.settings.nouns import with_noun
 
 STATE_LABELS = {
     "queued": "◔ waiting",
@@ -92,7 +93,7 @@ def progress_text(job: Job) -> str:
     if job.state == "queued":
         if job.message not in ("", waiting_message(job.ahead)):
             return job.message
-        return f"{job.ahead} job{'' if job.ahead == 1 else 's'} ahead" if job.ahead else "starting"
+        return f"{with_noun(job.ahead, 'job')} ahead" if job.ahead else "starting"
     if job.state == "done":
         return _result_text(job)
     parts = [f"seed {job.seed_number} of {job.seeds}"] if job.seed_number else []

@@ -10,6 +10,7 @@ from frostbench.benchmarks.comparison.ab import Pair
 from frostbench.benchmarks.comparison.compare import BETTER, WORSE
 from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.report.svg import printable, shortened
+from frostbench.benchmarks.settings.nouns import noun_for
 
 ROLES = MappingProxyType({"select": "validation", "test": "test"})
 GAP = "\u202f"
@@ -68,8 +69,7 @@ def count_noun(value: float, noun: str) -> str:
     >>> count_noun(1, "image"), count_noun(3, "class")
     ('1 image', '3 classes')
     """
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{count(value)} {noun if value == 1 else plural}"
+    return f"{count(value)} {noun_for(value, noun)}"
 
 
 def change(value: float, digits: int = 1) -> str:

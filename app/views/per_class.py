@@ -52,7 +52,7 @@ def _by_training(row: ClassRow) -> tuple[bool, float]:
 def _row(row: ClassRow, scale: Scale) -> str:
     pale = " fb-pale" if row.thin else ""
     background = ' <span class="fb-hint">background</span>' if row.background else ""
-    title = f"{row.train} training images, {row.support} here"
+    title = f"{count_noun(row.train, 'training image')}, {count(row.support)} here"
     cells = [
         f'<th scope="row">{name_html(row.name)}{background}</th>',
         f'<td class="fb-num" title="{html(title)}">{count(row.support)}</td>',

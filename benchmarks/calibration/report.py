@@ -101,6 +101,6 @@ def _read_others(table: FeatureTable, others: Path | str | None) -> FeatureTable
     if shared:
         raise ValueError(
             f"Images for OOD detection must not be in the bench's cache, but {shared} of the {len(other_table.ids)} in "
-            f"{others} are. Name a cache of other images."
+            f"{others} {'is' if shared == 1 else 'are'}. Name a cache of other images."
         )
     return other_table

@@ -10,6 +10,7 @@ import pandas as pd
 from frostbench.benchmarks.calibration.measured import CalibrationReport
 from frostbench.benchmarks.comparison.compare import ROLE_WORDS
 from frostbench.benchmarks.comparison.tables import aligned, number, signed, write_table
+from frostbench.benchmarks.settings.nouns import noun_for, with_noun
 from frostbench.training.metrics.calibration import TITLES as OF_CALIBRATION
 
 TITLES = dict(OF_CALIBRATION) | {
@@ -46,14 +47,16 @@ def to_text(report: CalibrationReport) -> str:
 
 
 def _head(report: CalibrationReport) -> str:
-    others = f"; {report.others} rows of other classes for OOD detection" if report.others else ""
-    groups = int(report.draws.groups.max()) + 1
+    others = f"; {with_noun(report.others, 'row')} of other classes for OOD detection" if report.others else ""
+    groups = with_noun(int(report.draws.groups.max()) + 1, "group")
+    seeds = f"{noun_for(len(report.seeds), 'seed')} {', '.join(map(str, report.seeds))}"
+    seen = with_noun(report.runs_seen, "run of this store was", "runs of this store were")
     return "\n".join(
         [
             f"{report.title}: calibration on {ROLE_WORDS[report.role]}, baseline {report.baseline!r}",
-            f"{len(report.draws.groups)} rows in {groups} groups; seeds {', '.join(map(str, report.seeds))}; "
-            f"95 % intervals from {report.draws.count} resamples of the groups{others}",
-            f"{report.runs_seen} runs of this store were evaluated on these rows",
+            f"{with_noun(len(report.draws.groups), 'row')} in {groups}; {seeds}; 95 % intervals from "
+            f"{with_noun(report.draws.count, 'resample')} of the groups{others}",
+            f"{seen} evaluated on these rows",
         ]
     )
 

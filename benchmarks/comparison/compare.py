@@ -18,6 +18,7 @@ from frostbench.benchmarks.comparison.resampled import Resampled, resample
 from frostbench.benchmarks.runs.all_runs import count_runs
 from frostbench.benchmarks.runs.store import StoreError
 from frostbench.benchmarks.runs.tuning import Tuned, lines_of
+from frostbench.benchmarks.settings.parsing import SettingsError
 
 Role = Literal["select", "test"]
 ROLE_WORDS = {"select": "validation rows (select)", "test": "TEST rows"}
@@ -68,8 +69,15 @@ class Comparison:
     settings: tuple[dict[str, Any], ...] = ()
 
     def line(self, row: str, metric: str) -> dict[str, Any]:
-        """Return the table's line for a row and a metric, as values by column; IndexError if there is none."""
+        """Return the table's line for a row and a metric, as values by column.
+
+        Raises:
+            SettingsError: the comparison has no such row or metric.
+        """
         chosen = self.table[(self.table["row"] == row) & (self.table["metric"] == metric)]
+        if chosen.empty:
+            what, known, given = ("metric", self.metrics, metric) if row in self.rows else ("row", list(self.rows), row)
+            raise SettingsError(f"A {what} of this comparison must be one of {known}, got {given!r}. Name one of them.")
         return {str(name): value for name, value in chosen.iloc[0].items()}
 
     @property

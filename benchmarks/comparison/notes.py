@@ -14,6 +14,7 @@ from frostbench.benchmarks.comparison.significance import LEVEL, UNPAIRED_SHARE
 from frostbench.benchmarks.runs.record import DataFacts, RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import Tuned
 from frostbench.benchmarks.runs.tuning_notes import SETTLED, notes_on_tuning
+from frostbench.benchmarks.settings.nouns import with_noun
 
 SHOWN = 10
 """Most names that a note lists."""
@@ -69,15 +70,17 @@ def _on_figures(paired: Paired) -> list[str]:
     runs = [run for records in paired.records.values() for run in records]
     seeds, notes = len({run.seed for run in runs}), []
     if frame.n_groups < FEWEST_GROUPS:
-        notes.append(f"There are only {frame.n_groups} groups; verdicts need at least {FEWEST_GROUPS}.")
+        groups = with_noun(frame.n_groups, "group")
+        verb = "is" if frame.n_groups == 1 else "are"
+        notes.append(f"There {verb} only {groups}; verdicts need at least {FEWEST_GROUPS}.")
     if seeds == 1:
         notes.append("With one seed, the variation over seeds is unknown: verdicts need two seeds, preferably five.")
     elif compared and detectable(seeds, compared) > 2 and any(run.reason != "solved" for run in runs):
         current, with_more = detectable(seeds, compared), detectable(seeds + 2, compared)
-        rows = "1 row" if compared == 1 else f"{compared} rows"
         notes.append(
-            f"With {seeds} seeds and {rows} to compare, a verdict needs a difference of at least about {current:.1f} "
-            f"times the standard deviation of a run over seeds; with {seeds + 2} seeds, {with_more:.1f} times."
+            f"With {seeds} seeds and {with_noun(compared, 'row')} to compare, a verdict needs a difference of at least "
+            f"about {current:.1f} times the standard deviation of a run over seeds; with {seeds + 2} seeds, "
+            f"{with_more:.1f} times."
         )
     thin = [paired.facts.class_names[c] for c in np.flatnonzero(frame.thin())]
     if thin:

@@ -11,6 +11,7 @@ import pandas as pd
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
 from frostbench.benchmarks.runs.record import DataFacts, RunRecord
 from frostbench.benchmarks.runs.store import StoreError, read_outcomes, read_record
+from frostbench.benchmarks.settings.nouns import with_noun
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def _check_same_rows(outcome: pd.DataFrame, first: pd.DataFrame, name: str) -> N
             if is_different.any():
                 raise StoreError(
                     f"Compared runs must be evaluated on the same images, but the {column} in {name} differs from that "
-                    f"of the baseline for {is_different.sum()} of {len(first)} images, such as "
+                    f"of the baseline for {is_different.sum()} of {with_noun(len(first), 'image')}, such as "
                     f"{first['id'][is_different.argmax()]!r}. Give both caches the same labels and groups, then "
                     "retrain the outdated run."
                 )
@@ -167,5 +168,6 @@ def _check_same_rows(outcome: pd.DataFrame, first: pd.DataFrame, name: str) -> N
     missing, extra = len(set(first["id"]) - set(outcome["id"])), len(set(outcome["id"]) - set(first["id"]))
     raise StoreError(
         f"Compared runs must be evaluated on the same images, but {name} lacks {missing} of the baseline's "
-        f"{len(first)} images and has {extra} others. Delete the run's folder and train it again."
+        f"{with_noun(len(first), 'image')} and has {with_noun(extra, 'other')}. Delete the run's folder and train it "
+        "again."
     )

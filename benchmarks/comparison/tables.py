@@ -12,6 +12,7 @@ from frostbench.benchmarks.comparison.deltas import REASONS
 from frostbench.benchmarks.comparison.metrics import MAIN as MAIN
 from frostbench.benchmarks.comparison.settling import words_of
 from frostbench.benchmarks.comparison.significance import LEVEL
+from frostbench.benchmarks.settings.nouns import noun_for, with_noun
 from frostbench.embedcache.names import one_line
 from frostbench.embedcache.outputs.places import check_file
 from frostbench.embedcache.outputs.tables import TABLES, write_frame
@@ -51,14 +52,15 @@ def to_text(comparison: Comparison, main: str = MAIN) -> str:
 
 def _head(comparison: Comparison) -> str:
     others, metrics = len(comparison.rows) - 1, len(comparison.metrics)
-    seeds = f"seed{'s' if len(comparison.seeds) > 1 else ''} {', '.join(map(str, comparison.seeds))}"
+    seeds = f"{noun_for(len(comparison.seeds), 'seed')} {', '.join(map(str, comparison.seeds))}"
+    seen = with_noun(comparison.runs_seen, "run of this store was", "runs of this store were")
     return "\n".join(
         [
             f"{comparison.title}: {ROLE_WORDS[comparison.role]}, baseline {comparison.baseline!r}",
-            f"{comparison.n_rows} rows in {comparison.n_groups} groups; {seeds}; 95 % intervals over groups "
-            f"({comparison.resamples} resamples) and seeds",
-            f"{others * metrics} comparisons ({others} {'row' if others == 1 else 'rows'} x {metrics} metrics); "
-            f"{comparison.runs_seen} runs of this store were evaluated on these rows",
+            f"{with_noun(comparison.n_rows, 'row')} in {with_noun(comparison.n_groups, 'group')}; {seeds}; "
+            f"95 % intervals over groups ({with_noun(comparison.resamples, 'resample')}) and seeds",
+            f"{with_noun(others * metrics, 'comparison')} ({with_noun(others, 'row')} x "
+            f"{with_noun(metrics, 'metric')}); {seen} evaluated on these rows",
             "verdicts are corrected for the number of rows within each metric (Holm), not for the number of metrics",
         ]
     )
@@ -79,8 +81,8 @@ def chance_words(comparison: Comparison) -> str:
         return ""
     return (
         f"There is no correction for the number of metrics: if all rows were equal, up to {chance:.1f} of the "
-        f"{n_metrics} metrics would be expected to show a verdict by chance; here {with_verdict or 'none'} "
-        f"{'does' if with_verdict <= 1 else 'do'}."
+        f"{with_noun(n_metrics, 'metric')} would be expected to show a verdict by chance; here "
+        f"{with_verdict or 'none'} {'does' if with_verdict <= 1 else 'do'}."
     )
 
 

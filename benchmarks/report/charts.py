@@ -26,6 +26,7 @@ from frostbench.benchmarks.report.svg import (
     text,
     ticks,
 )
+from frostbench.benchmarks.settings.nouns import with_noun
 
 WIDTH = 420
 """Width in pixels; fits a phone screen without scaling."""
@@ -222,7 +223,9 @@ def learning_curves(curves: Sequence[Curve], title: str, axis: str) -> str:
             if math.isfinite(value):
                 body.append(mark(across(curve.best), up(value), "diamond", color=SERIES[number], size=5))
     body += legend([curve.name for curve in curves], left, bottom + 46, shapes=False)
-    description = "; ".join(f"{c.name}: {len(c.values)} epochs, {_last(c.values)}, kept {c.best}" for c in curves)
+    description = "; ".join(
+        f"{c.name}: {with_noun(len(c.values), 'epoch')}, {_last(c.values)}, kept {c.best}" for c in curves
+    )
     return figure(body, WIDTH, bottom + 46 + 16 * len(curves), title, description)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from frostbench.benchmarks.report.charts import WIDTH
 from frostbench.benchmarks.report.svg import INK, MUTED, SERIES, Scale, box, figure, line, shortened, text
+from frostbench.benchmarks.settings.nouns import with_noun
 
 MOST_CLASSES = 40
 """More rows or columns than this are not legible in one chart."""
@@ -40,7 +41,9 @@ def confusion_matrix(
     hidden = (
         "" if len(chosen) == len(names) else f" Only the {len(chosen)} most frequent of {len(names)} classes are drawn."
     )
-    description = f"{int(rows[label == predicted].sum())} of {int(rows.sum())} rows on the diagonal.{hidden}"
+    description = (
+        f"{int(rows[label == predicted].sum())} of {with_noun(int(rows.sum()), 'row')} on the diagonal.{hidden}"
+    )
     return figure(body, WIDTH, top + cell * len(chosen) + 10, title, description)
 
 
@@ -87,7 +90,7 @@ def class_histogram(names: Sequence[str], counts: Sequence[int], title: str) -> 
     body.append(text((left + WIDTH) / 2, bottom + 30, "rows (logarithmic)", anchor="middle", color=MUTED))
     largest_ratio = max((a / b for a, b in pairwise(counts[i] for i in shown) if b), default=1.0)
     description = (
-        f"{len(names)} classes with {min(counts)} to {max(counts)} rows; the largest ratio of neighbouring bars is "
-        f"{largest_ratio:.1f}."
+        f"{with_noun(len(names), 'class')} with {min(counts)} to {with_noun(max(counts), 'row')}; the largest ratio of "
+        f"neighbouring bars is {largest_ratio:.1f}."
     )
     return figure(body, WIDTH, bottom + 38, title, description)

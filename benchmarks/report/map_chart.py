@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from frostbench.benchmarks.report.page import write_page
 from frostbench.benchmarks.report.svg import GRID, MUTED, SERIES, SHAPES, box, figure, mark, printable, shortened, text
+from frostbench.benchmarks.settings.nouns import with_noun
 
 WIDTH, HEIGHT, MARGIN, LEGEND = 900.0, 620.0, 12.0, 220.0
 MOST_POINTS = 5000
@@ -34,7 +35,8 @@ def map_svg(points: pd.DataFrame, title: str) -> str:
         label_text = escape(printable(f"{name}: {label}"))
         body.append(f"<g><title>{label_text}</title>{_mark(positions[i, 0], positions[i, 1], style_of.get(label))}</g>")
     body += _legend(points, styled, style_of)
-    return figure(body, WIDTH, HEIGHT, title, f"{len(shown)} of {len(points)} rows are shown.")
+    verb = "is" if len(shown) == 1 else "are"
+    return figure(body, WIDTH, HEIGHT, title, f"{len(shown)} of {with_noun(len(points), 'row')} {verb} shown.")
 
 
 def write_map_page(points: pd.DataFrame, title: str, out: Path) -> Path:
@@ -75,5 +77,5 @@ def _legend(points: pd.DataFrame, styled: list[str], style_of: dict[str, tuple[s
     others = len(counts) - len(styled)
     if others > 0:
         y = 20.0 + 22 * len(styled)
-        body += [_mark(left, y - 4, None), text(left + 12, y, f"{others} other classes", color=MUTED)]
+        body += [_mark(left, y - 4, None), text(left + 12, y, with_noun(others, "other class"), color=MUTED)]
     return body

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from frostbench.benchmarks.report.svg import CHART_CSS
+from frostbench.benchmarks.settings.nouns import noun_for, with_noun
 from frostbench.embedcache.outputs.writing import write_bytes
 
 
@@ -21,6 +22,7 @@ def write_page(template: str, values: Mapping[str, Any], out: Path) -> Path:
     """
     loader = PackageLoader("frostbench.benchmarks.report", ".")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages.filters |= {"with_noun": with_noun, "noun_for": noun_for}
     html = pages.get_template(template).render({**values, "chart_css": Markup(CHART_CSS)})
     write_bytes(out, html.encode("utf-8", "replace"))
     return out

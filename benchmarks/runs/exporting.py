@@ -13,6 +13,7 @@ from frostbench.benchmarks.runs.refit import refitted_if_possible
 from frostbench.benchmarks.runs.run_facts import environment
 from frostbench.benchmarks.runs.store import read_record, require_runs, run_folder
 from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.outputs.places import check_new_folder
@@ -83,20 +84,21 @@ def export_row(
     if isinstance(head, Ensemble):
         head = replace(head, facts=_facts(row, chosen, runs, head if refitted else None))
     export.save(head, out, canary_for(canary_of(Path(source.cache)), head.columns))
-    return message + (f", refitted to {int(head.counts.sum())} rows" if refitted else "")
+    return message + (f", refitted to {with_noun(int(head.counts.sum()), 'row')}" if refitted else "")
 
 
 def _row_of(bench: BenchSpec, row: str, cache: str | None) -> _Row:
-    name = cache or (bench.caches[0] if len(bench.caches) == 1 else "")
-    if name not in bench.caches:
+    caches = bench.caches if cache is None else (cache,)
+    if len(caches) > 1 or not set(caches) <= set(bench.caches):
+        given = "none" if cache is None else repr(cache)
         raise SettingsError(
-            f"The cache to export from must be one of {list(bench.caches)}, got {name!r}. Choose one with `--cache`."
+            f"The cache to export from must be one of {list(bench.caches)}, got {given}. Choose one with `--cache`."
         )
-    (part,) = chosen_rows(bench.model_copy(update={"caches": (name,)}), [row])
+    (part,) = chosen_rows(bench.model_copy(update={"caches": caches}), [row])
     store, tuned = Path(bench.store), part.tuned.get(row)
-    require_runs(store, part.rows, name)
+    require_runs(store, part.rows, part.cache)
     setting = f" with {tuned.winner.name}" if tuned and tuned.was_chosen else ""
-    return _Row(name, [read_record(store, key) for key in part.rows[row]], setting)
+    return _Row(part.cache, [read_record(store, key) for key in part.rows[row]], setting)
 
 
 def _runs(store: Path, records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from frostbench.benchmarks.runs.record import BenchRows
 from frostbench.benchmarks.runs.view_sets import data_hash
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError, run_key
 from frostbench.benchmarks.settings.plan import BenchSpec, Row, expand
 from frostbench.embedcache.splits.making import Split, load_or_make_split, split_path
@@ -48,8 +49,8 @@ def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
     rows = rows_of(bench)
     if (len(bench.caches), len(rows)) != (1, 1):
         raise SettingsError(
-            f"The bench must have one row on one cache, got {len(rows)} rows on {len(bench.caches)} caches. Use "
-            "`bench_rows`."
+            f"The bench must have one row on one cache, got {with_noun(len(rows), 'row')} on "
+            f"{with_noun(len(bench.caches), 'cache')}. Use `bench_rows`."
         )
     cache = Path(bench.caches[0])
     if not split_path(cache, table, bench.split).is_file():

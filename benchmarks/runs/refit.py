@@ -13,6 +13,7 @@ from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.run_facts import environment
 from frostbench.benchmarks.runs.streaming import opened_to_train
 from frostbench.benchmarks.runs.view_sets import with_averaged, with_views
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.embedcache.backbones import resolve_device
 from frostbench.embedcache.splits.making import Split
@@ -223,11 +224,11 @@ def _trained(runs: Sequence[RunSpec], data: Data) -> list[TrainedHead]:
 
 def _facts(record: RunRecord, head: TrainedHead, rows: dict[str, int], device: str) -> dict[str, Any]:
     """Return the facts stored with a refitted head: those of its run, with its metrics as `metrics_before`."""
-    total = sum(rows.values())
+    total, trained = sum(rows.values()), with_noun(rows["train"], "training row")
     note = (
-        f"Refitted to {total} rows: {rows['train']} training rows and {rows['select']} validation rows. metrics_before "
-        f"are those of run {record.key}, trained on the {rows['train']} training rows. The refitted head was not "
-        "evaluated, since it has seen the validation rows, and test rows should be used only once."
+        f"Refitted to {with_noun(total, 'row')}: {trained} and {with_noun(rows['select'], 'validation row')}. "
+        f"metrics_before are those of run {record.key}, trained on the {trained}. The refitted head was not evaluated, "
+        "since it has seen the validation rows, and test rows should be used only once."
     )
     refit = {"of": record.key, "rows": total, "rows_by_role": rows, "chosen": asdict(record.chosen), "note": note}
     before = {role: evaluation.metrics for role, evaluation in record.evaluations.items()}

@@ -23,6 +23,7 @@ import pandas as pd
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from frostbench.benchmarks.runs.record import OUTCOMES, RunRecord
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.outputs.leftovers import clear_leftovers
 from frostbench.embedcache.outputs.places import check_folder
 from frostbench.embedcache.outputs.writing import is_empty_folder, new_folder
@@ -180,7 +181,9 @@ def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> 
         StoreError: a run is missing.
     """
     counts = {name: sum(not is_finished(store, key) for key in keys) for name, keys in rows.items()}
-    missing = ", ".join(f"{n} of {len(rows[name])} runs of row {name!r}" for name, n in counts.items() if n)
+    missing = ", ".join(
+        f"{n} of {with_noun(len(rows[name]), 'run')} of row {name!r}" for name, n in counts.items() if n
+    )
     if missing:
         raise StoreError(
             f"All runs of the bench must be in its store, but {store} lacks {missing} on cache {cache}. Run the bench "

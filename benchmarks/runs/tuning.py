@@ -183,9 +183,11 @@ def _decided(store: Path, row: str, tried: Sequence[Tried], by: TuneMetric) -> T
     if len(tried) == 1 and all(is_finished(store, key) for key in tried[0].keys):
         able = list(tried)
     if not able:
+        several = f"none of the {len(tried)} settings of row {row!r} has one"
+        found = several if len(tried) > 1 else f"the only setting of row {row!r} has none"
         raise StoreError(
-            f"A row needs a setting with a {NAMES[by]} for every seed, but none of the {len(tried)} settings of row "
-            f"{row!r} has one ({tried[0].problem}). Tune over other values, or give the split a select share."
+            f"A row needs a setting with a {NAMES[by]} for every seed, but {found} ({tried[0].problem}). "
+            "Tune over other values, or give the split a select share."
         )
     winner = max(able, key=lambda setting: setting.preference(by))
     tuned = Tuned(tuple(tried), winner, (), by)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.embedcache.splits.making import Split
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.table import FeatureTable
@@ -100,10 +101,10 @@ def _check_complete(
 ) -> None:
     missing = required & np.isnan(x[:, 0])
     if missing.any():
+        lacking = with_noun(int(missing.sum()), "evaluated image lacks", "evaluated images lack")
         raise CacheError(
-            f"Predictions are averaged over the same views of every image, but {int(missing.sum())} evaluated images "
-            f"lack a view in {name!r}; the first is {table.ids[int(np.argmax(missing))]!r}. Make the view set again, "
-            "or remove it."
+            f"Predictions are averaged over the same views of every image, but {lacking} a view in {name!r}; the first "
+            f"is {table.ids[int(np.argmax(missing))]!r}. Make the view set again, or remove it."
         )
 
 

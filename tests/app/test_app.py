@@ -4,6 +4,8 @@ import socket
 
 import pytest
 
+from frostbench.app.page.launch import listen
+
 
 def test_a_port_that_is_taken_is_an_error(frostbench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -14,6 +16,21 @@ def test_a_port_that_is_taken_is_an_error(frostbench, tmp_path, monkeypatch):
     assert result.status == 2
     assert "is not available (" in result.err
     assert "Give another --port" in result.err
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 70000])
+def test_a_port_that_does_not_exist_is_an_error(frostbench, tmp_path, monkeypatch, port):
+    monkeypatch.chdir(tmp_path)
+    result = frostbench("app", "--port", port)
+    assert result.status == 2
+    assert f"A port must be from 0 (any free one) to 65535, got {port}. Give another --port." in result.err
+
+
+def test_port_0_is_any_free_port():
+    with listen(0) as listening:
+        host, port = listening.getsockname()
+    assert host == "127.0.0.1"
+    assert 0 < port <= 65535
 
 
 @pytest.mark.parametrize("words", [("nothing",), ("--store", "a file")])

@@ -199,6 +199,16 @@ def test_alerts_and_notes_of_a_run_are_printed():
     assert "2.0 s for 4 heads together" in result
 
 
+def test_unreadable_records_are_counted(frostbench, cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("train", cache, "--preset", "plain", "--set", "head.classifier.kind=ridge", "--no-compare-simple")
+    told = ("1 record cannot be read and is left out: a", "2 records cannot be read and are left out: a, b")
+    for name, sentence in zip("ab", told, strict=True):
+        (tmp_path / "results" / "runs" / name).mkdir(parents=True)
+        (tmp_path / "results" / "runs" / name / "record.json").write_text("{")
+        assert f"note: {sentence}" in frostbench(*words).err.splitlines()
+
+
 def test_train_prints_a_handful_of_lines(frostbench, cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = frostbench("train", cache, "--set", "train.schedule={epochs: 2, min_steps: 0}", "--no-compare-simple")

@@ -25,7 +25,7 @@ def test_a_source_without_a_single_good_image_is_a_failure(frostbench, tmp_path)
     (tmp_path / "photos" / "a" / "1.png").write_bytes(b"no image")
     result = frostbench("embed", tmp_path / "photos", "--cache", tmp_path / "cache")
     assert result.status == 2
-    assert "None of the 1 images could be embedded" in result.err
+    assert "A cache needs at least one image, but 0 of 1 image could be embedded." in result.err
 
 
 def test_embedding_again_does_nothing(frostbench, photos, cache):
@@ -46,7 +46,7 @@ def test_groups_come_from_file_names(frostbench, photos, tmp_path):
 def test_strict_fails_at_the_end_and_keeps_what_was_computed(frostbench, photos, tmp_path):
     result = frostbench("embed", photos, "--cache", tmp_path / "cache", *SMALL, "--strict")
     assert result.status == 2
-    assert "1 of 93 are quarantined" in result.err
+    assert "1 of 93 is quarantined" in result.err
     assert "digit 0/broken.png" in result.err
     assert json.loads(frostbench("cache", "info", tmp_path / "cache").out)["n_ok"] == 92
 

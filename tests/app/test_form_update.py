@@ -10,9 +10,11 @@ import pytest
 from pages import Page
 from seeing import Halves, write_images
 
+from frostbench.app.jobs import Job
 from frostbench.app.page import form_html as form_page
 from frostbench.app.page.form import SPLIT_ROWS, first_form, read_form
 from frostbench.app.page.form_update import update_form
+from frostbench.app.page.job_text import fingerprint_of
 from frostbench.app.page.training import submit
 from frostbench.app.rows import Row
 from frostbench.app.sides import CUSTOM, ROWS
@@ -53,7 +55,8 @@ def test_a_first_visit_has_the_baseline_against_full_on_the_first_cache(here, ca
     [
         ({"a": 24, "b": 24, "c": 0}, "48 images, 3 classes of 24 images each. x: 2 numbers"),
         ({"a": 1200, "b": 3}, "1,203 images, 2 classes of 3 to 1,200 images each. x: 2 numbers"),
-        ({"a": 0}, "0 images, 1 classes of no images. x: 2 numbers"),
+        ({"a": 1}, "1 image, 1 class of 1 image each. x: 2 numbers"),
+        ({"a": 0}, "0 images, 1 class of no images. x: 2 numbers"),
     ],
 )
 def test_a_cache_is_described_with_its_class_sizes(monkeypatch, here, form, classes, expected):
@@ -115,6 +118,13 @@ def test_errors_are_reported(here, form):
     del form["sides"]["A"]["columns"]
     assert "Reload the page" in update_form({"act": "input", "form": form}, here)["error"]
     form["seeds"] = None
+
+
+def test_a_job_with_unreadable_settings_is_not_what_an_untrainable_form_trains(here, form):
+    form["sides"]["B"]["train.schedule.epochs"] = 0
+    found = json.loads(json.dumps(update_form({"act": "input", "form": form}, here)["fingerprints"]))
+    assert (len(found["A"]), found["B"]) == (16, None)
+    assert fingerprint_of(Job(id="", side="B", bench={"preset": 3})) not in found.values()
 
 
 FILES = {

@@ -77,6 +77,11 @@ def test_duplicates(cache: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_single_group_is_named_in_the_singular(cache: Path) -> None:
+    out = output_of("duplicates", cache, "--threshold", 1)
+    assert out.startswith("1 group with 2 of 60 rows (1 identical), by avg")
+
+
 def test_leaks_and_conflicts(cache: Path, tmp_path: Path) -> None:
     roles = tmp_path / "roles.csv"
     held = {1, 4, 7, 59}
@@ -85,7 +90,7 @@ def test_leaks_and_conflicts(cache: Path, tmp_path: Path) -> None:
     out = output_of("leaks", cache, "--threshold", 0.999, *sets, "--out", tmp_path / "l.csv")
     assert "test      4           1      1   50.00%" in out
     assert "2 of 4 test rows (50.0%) have a duplicate in training" in out
-    assert "The split from the file divides 1 groups or identical images between roles." in out
+    assert "The split from the file divides 1 group or set of identical images between roles." in out
     assert pd.read_csv(tmp_path / "l.csv")["id"].tolist() == ["[b]59.png", "[b]01.png"]
     conflicts = pd.read_csv(tmp_path / "l-conflicts.csv")
     assert conflicts[["label", "other_label", "kind"]].to_numpy().tolist() == [["a", "c", "identical"]]
@@ -94,9 +99,15 @@ def test_leaks_and_conflicts(cache: Path, tmp_path: Path) -> None:
     assert "%) have a duplicate in training" not in clean
 
 
+def test_the_help_of_suspects_says_what_ranks_the_rows() -> None:
+    text = " ".join(CliRunner().invoke(app, ["inspect", "suspects", "--help"], env={"COLUMNS": "200"}).output.split())
+    assert "Ranks rows by the probability of their label, by ridge regression on other folds." in text
+    assert "Number of neighbours whose votes for a label are shown as agreement." in text
+
+
 def test_suspects(cache: Path, tmp_path: Path) -> None:
     out = output_of("suspects", cache, "-k", 5, "--out", tmp_path / "s.csv")
-    assert "labels are suspect" in out
+    assert out.startswith("1 of 60 labels is suspect, by avg")
     rows = pd.read_csv(tmp_path / "s.csv")
     assert len(rows) == 60
     assert "[b]59.png" in rows["id"][:6].tolist()

@@ -11,6 +11,7 @@ import torch
 from dying_disk import dies, runs_full
 
 from frostbench.app.actions.benches import read_bench, train_one
+from frostbench.app.actions.comparing import compare_bench, save_comparisons
 from frostbench.app.demo_data import claim_folder
 from frostbench.benchmarks.runs.exporting import export_row
 from frostbench.embedcache.backbones.text import ClassTexts
@@ -124,6 +125,23 @@ def test_unwritable_outputs_are_found_before_the_work(frostbench, cache, bundle,
         assert message in result.err, (words, result.err)
     assert names(tmp_path) == ["file", "image.csv", "leaks-conflicts.csv", "taken"]
     assert names(taken) == names(image) == []
+
+
+@pytest.mark.parametrize("taken", ["table-0.csv", "table-1.json", "report.html"])
+def test_the_tables_of_several_caches_are_checked_before_the_work(frostbench, trained, tmp_path, taken):
+    (tmp_path / taken).mkdir()
+    result = frostbench("compare", trained, "--set", "caches=[one, two]", "--out", tmp_path)
+    assert (result.status, result.out) == (2, "")
+    assert f"{taken} is a folder" in result.err
+    assert names(tmp_path) == [taken]
+
+
+def test_several_comparisons_are_written_to_the_files_that_are_checked(trained, tmp_path):
+    bench = read_bench(trained, [])
+    comparisons = compare_bench(bench) * 2
+    written = [path.name for path in save_comparisons(bench, comparisons, tmp_path)]
+    assert written == ["table-0.csv", "table-0.json", "table-1.csv", "table-1.json", "report.html"]
+    assert names(tmp_path) == sorted(written)
 
 
 def test_compare_replaces_its_table_as_a_whole(frostbench, trained, tmp_path):

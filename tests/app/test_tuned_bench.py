@@ -5,8 +5,10 @@ import json
 import pandas as pd
 import pytest
 
-from frostbench.app.actions.bench_output import format_winners
+from frostbench.app.actions.bench_output import Printer, format_winners
+from frostbench.benchmarks.runs.events import RunNoted
 from frostbench.benchmarks.runs.tuning import Tried, Tuned
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.heads.bundle.export import load
 from frostbench.training.run import RunSpec
 
@@ -106,6 +108,26 @@ def test_a_failed_setting_is_printed_and_the_command_succeeds(frostbench, tuned_
     assert "12 runs trained, 0 found" in ran.out
     assert ran.out.splitlines()[-3].split()[:2] == ["plain", "3"]
     assert "lr=0.01" in ran.out.splitlines()[-3]
+
+
+def test_a_note_on_runs_is_printed_once_per_row_seed_and_cache(capsys):
+    bench = BenchSpec(preset="plain", tune={"plain": {"train.optim.lr": (0.003, 0.01)}})
+    noted = [
+        RunNoted(cache, f"plain @ lr={lr}", seed, "starts over")
+        for cache in ("x", "y")
+        for seed in (0, 1)
+        for lr in (0.003, 0.01)
+    ]
+    printer = Printer(bench)
+    for event in noted:
+        printer.show(event)
+    once = ["note: plain, seed 0: starts over", "note: plain, seed 1: starts over"]
+    assert capsys.readouterr().err.splitlines() == once * 2
+
+    printer = Printer(BenchSpec(preset="plain"))
+    for event in (RunNoted("x", "plain", 0, "starts over"),) * 2:
+        printer.show(event)
+    assert capsys.readouterr().err.splitlines() == once[:1] * 2
 
 
 def test_the_table_of_winners_is_aligned():

@@ -9,6 +9,7 @@ import torch
 
 from frostbench.benchmarks.api import compare, fit
 from frostbench.benchmarks.inference.predict import predict_table
+from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.embedcache.table import read_table
 from frostbench.heads.bundle.export import load, save
 from frostbench.training.run import RunSpec
@@ -104,6 +105,10 @@ def test_settings_are_compared_with_the_first(arrays, tmp_path):
     assert line["low"] <= line["delta"] <= line["high"]
     assert f"difference {line['delta']:+.4f} (95 % interval {line['low']:+.4f}" in found.verdict("slow")
     assert str(found).startswith(found.verdict("slow") + "\n" + found.verdict("solved"))
+    with pytest.raises(SettingsError, match=r"row of this comparison .* \['stepped', 'slow', 'solved'\], got 'slwo'"):
+        found.verdict("slwo")
+    with pytest.raises(SettingsError, match=r"metric of this comparison .*'macro_f1_fg'.*\], got 'f1'\. Name one"):
+        found.verdict("slow", "f1")
     records = pd.read_parquet(tmp_path / "store" / "records.parquet")
     assert len(records) == 6
     fit(x, labels, QUICK, groups=np.arange(120) // 2, store=tmp_path / "store", seed=1)

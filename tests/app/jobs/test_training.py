@@ -86,8 +86,8 @@ def test_an_exception_is_reported_in_one_line_and_logged(store, cache, tmp_path,
     ("fields", "message"),
     [
         ({"base": {"train.optim.rate": 1}}, "row 'plain': train.optim.rate: there is no such option here"),
-        ({"caches": []}, "A job must have one row on one cache, got 1 rows on 0 caches"),
-        ({"grid": {"train.optim.lr": [0.1, 0.2]}}, "A job must have one row on one cache, got 3 rows on 1 caches"),
+        ({"caches": []}, "A job must have one row on one cache, got 1 row on 0 caches"),
+        ({"grid": {"train.optim.lr": [0.1, 0.2]}}, "A job must have one row on one cache, got 3 rows on 1 cache"),
         ({"caches": ["/nowhere"]}, "/nowhere"),
     ],
 )

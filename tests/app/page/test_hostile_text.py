@@ -1,6 +1,7 @@
 """Text from untrusted files is shown literally, never as HTML."""
 
 import json
+import re
 from dataclasses import asdict, fields, replace
 
 import pytest
@@ -136,6 +137,8 @@ def test_an_untrusted_store_executes_nothing_in_a_browser(server, browse):
     settled(page)
     page.get_by_label("B: Zero-shot: weights file", exact=True).fill(EVIL)
     expect(page.get_by_test_id("error-B")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)
+    # Neither the job nor the form can be trained, but they are not the same.
+    expect(page.get_by_test_id("job-B")).to_have_class(re.compile("fp-is-outdated"), timeout=LONG)
     page.get_by_role("button", name="Train B", exact=True).click()
     expect(page.get_by_test_id("toast-body")).to_contain_text("<script>window.hacked=1</script>", timeout=LONG)
     assert page.evaluate("window.hacked") is None

@@ -1,11 +1,14 @@
 """A report as text and as saved tables, and its progress."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from frostbench.benchmarks.api import calibration
+from frostbench.benchmarks.calibration.page import write_calibration_page
 from frostbench.benchmarks.calibration.tables import save, to_text
 from frostbench.embedcache.outputs.places import OutputError
 
@@ -29,6 +32,19 @@ def test_the_text_names_everything(report):
     ):
         assert words in text
     assert "nan" not in text
+
+
+def test_single_things_are_named_in_the_singular(report, tmp_path):
+    draws = replace(report.draws, groups=np.zeros(1, int), count=1)
+    temperatures = {row: values[:1] for row, values in report.temperatures.items()}
+    small = replace(report, draws=draws, temperatures=temperatures, seeds=(0,), runs_seen=1, others=1)
+    assert (
+        "\n1 row in 1 group; seed 0; 95 % intervals from 1 resample of the groups; 1 row of other classes for OOD "
+        "detection\n1 run of this store was evaluated on these rows\n"
+    ) in to_text(small)
+    page = write_calibration_page([replace(small, draws=report.draws)], tmp_path / "page.html").read_text("utf-8")
+    assert " groups, seed 0; 95&nbsp;% intervals from\n100 resamples of the groups." in page
+    assert "1 row of other classes is used for out-of-distribution (OOD) detection." in page
 
 
 @pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])

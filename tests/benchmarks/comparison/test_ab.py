@@ -190,7 +190,7 @@ class TestComparable:
             ),
             (lambda f: f.assign(group="g"), "the group in 'B' .* differs from that of the baseline for 400 of 400"),
             (lambda f: f[1:], "lacks 1 of the baseline's 400 images and has 0 others"),
-            (lambda f: f.assign(id=["x", *f["id"][1:]]), "lacks 1 of the baseline's 400 images and has 1 others"),
+            (lambda f: f.assign(id=["x", *f["id"][1:]]), r"lacks 1 of the baseline's 400 images and has 1 other\."),
         ],
     )
     def test_other_images_labels_or_groups_are_refused(self, fakes, outcomes, words):

@@ -10,6 +10,8 @@ from frostbench.benchmarks.comparison.compare import compare
 from frostbench.benchmarks.comparison.notes import notes_of
 from frostbench.benchmarks.comparison.paired import load
 from frostbench.benchmarks.comparison.tables import save, to_text
+from frostbench.benchmarks.fitted import Compared
+from frostbench.benchmarks.report.report import write_report
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import StoreError, read_record
 from frostbench.benchmarks.runs.tuning_notes import SETTLED
@@ -224,6 +226,12 @@ class TestNotes:
         changed = replace(paired, predictions=paired.predictions | {"calibrated": (spoiled, *rest)})
         assert "The figures of 'calibrated' are omitted because seed 0 gave NaN." in notes_of(changed, "select", ())
 
+    @pytest.mark.parametrize(("groups", "told"), [(1, "There is only 1 group;"), (2, "There are only 2 groups;")])
+    def test_few_groups_are_counted(self, store, groups, told):
+        paired = load(store, rows_of(store), "select")
+        frame = replace(paired.frame, groups=np.arange(len(paired.frame.labels)) % groups)
+        assert f"{told} verdicts need at least 20." in notes_of(replace(paired, frame=frame), "select", ())
+
     def test_the_gain_from_more_seeds_is_reported(self, store):
         """Quantiles of t at 1 - 0.04 / 6 with 4 and 8 degrees of freedom, 4.2334 and 3.1631, times sqrt(2 / S)."""
         notes = compare(store, rows_of(store), resamples=100).notes
@@ -247,6 +255,20 @@ class TestTables:
         )
         calibrated = next(line for line in lines if line.startswith("calibrated"))
         assert "+0.0000  [+0.0000, +0.0000]   0.0000  can't tell" in calibrated
+
+    def test_single_things_are_named_in_the_singular(self, store, tmp_path):
+        found = compare(store, {name: rows_of(store)[name] for name in ("baseline", "untrained")}, resamples=20)
+        table = found.table[found.table["metric"] == "macro_f1_fg"]
+        small = replace(found, table=table, n_rows=1, n_groups=1, seeds=(0,), runs_seen=1, resamples=1)
+        text = to_text(small)
+        assert "\n1 row in 1 group; seed 0; 95 % intervals over groups (1 resample) and seeds\n" in text
+        assert "\n1 comparison (1 row x 1 metric); 1 run of this store was evaluated on these rows\n" in text
+        assert " of the 1 metric would be expected" in text
+        assert "; 1 group, 1 seed)" in Compared(small).verdict("untrained")
+        assert repr(Compared(small)) == "<Compared: untrained against baseline on 1 row>"
+        page = write_report([replace(small, resamples=20)], store, tmp_path / "report.html").read_text("utf-8")
+        assert "<p>1 row in 1 group, seed 0." in page
+        assert "1 in this table; 1 run of the store was evaluated on these rows" in page
 
     def test_files_hold_the_table(self, store, tmp_path):
         found = compare(store, rows_of(store), resamples=50)

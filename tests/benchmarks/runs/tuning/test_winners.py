@@ -78,6 +78,13 @@ class TestWinners:
             chosen_rows(tuned_bench(folder))
         assert list(chosen_rows(tuned_bench(folder), ["smooth"])[0].rows) == ["smooth"]
 
+    def test_the_only_setting_of_a_row_that_has_failed_is_named(self, folder, monkeypatch):
+        bench = tuned_bench(folder, store=str(folder / "other"))
+        fail(monkeypatch, lambda spec: spec.head.classifier.kind == "ridge")
+        list(run_bench(bench))
+        with pytest.raises(StoreError, match=r"but the only setting of row 'solved' has none .*it diverged"):
+            chosen_rows(bench)
+
     def test_a_failed_setting_cannot_win_and_one_that_was_not_tried_is_missing(self, trained, tmp_path, monkeypatch):
         bench = tuned_bench(trained.folder, store=str(tmp_path / "s"))
         with pytest.raises(StoreError, match=r"lacks 2 of 2 runs of row 'plain @ lr=1e-06'.*Run the bench first"):
