@@ -58,9 +58,8 @@ class Printer:
         elif isinstance(event, RunNoted):
             self._note_once(event)
         elif isinstance(event, RunsElsewhere):
-            note(
-                f"waiting for {with_noun(event.runs, 'run')} that {' and '.join(event.holders) or 'another process'} is training"
-            )
+            holders = " and ".join(event.holders) or "another process"
+            note(f"waiting for {with_noun(event.runs, 'run')} in training by {holders}")
         elif isinstance(event, RunDone | RunFailed | RunSkipped):
             self._print_run(event)
 

@@ -137,7 +137,7 @@ def test_the_tables_of_several_caches_are_checked_before_the_work(frostbench, tr
 
 
 def test_several_comparisons_are_written_to_the_files_that_are_checked(trained, tmp_path):
-    bench = read_bench(trained, [])
+    bench = read_bench(str(trained), [])
     comparisons = compare_bench(bench) * 2
     written = [path.name for path in save_comparisons(bench, comparisons, tmp_path)]
     assert written == ["table-0.csv", "table-0.json", "table-1.csv", "table-1.json", "report.html"]
