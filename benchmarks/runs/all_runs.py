@@ -40,8 +40,21 @@ def _split_of(path: Path, _written: int) -> str | None:
 
 
 def read_records(store: Path) -> pd.DataFrame:
-    """Return every run of the store as a flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`."""
-    return pd.DataFrame([_flat(read_record(store, key)) for key in _keys(store)])
+    """Return every run of the store as a flat row: key, settings as `spec.…`, metrics as `select.…` and `test.…`.
+
+    Rows of records that have not changed since records.parquet was written come from there; the others are read.
+
+    Raises:
+        StoreError: a new or changed record is damaged or of another version.
+    """
+    _, stamps = _records(store)
+    kept = kept_rows(store / "records.parquet", stamps)
+    known = set() if kept is None else set(kept["key"].to_pylist())
+    new = [_settings_as_json(_flat(read_record(store, key))) for key in sorted(stamps.keys() - known)]
+    flat: pd.DataFrame = joined(kept, pd.DataFrame(new), stamps).to_pandas()
+    for name in (name for name in flat if str(name).startswith("spec.")):
+        flat[name] = [json.loads(value) if isinstance(value, str) else None for value in flat[name]]
+    return flat
 
 
 def _keys(store: Path) -> list[str]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from frostbench.benchmarks.speed import app, cache, extract, heads, losses, memory, reading, stream
+from frostbench.benchmarks.speed import app, bench, cache, extract, heads, losses, memory, reading, stream
 from frostbench.benchmarks.speed.harness import Benchmark, Figure, run
 
 # To add a benchmark, write a function in its own file and register it here.
 REGISTRY: Mapping[str, Benchmark] = MappingProxyType(
     {
         "app": app.figures,
+        "bench": bench.figures,
         "cache": cache.figures,
         "extract": extract.figures,
         "heads": heads.figures,

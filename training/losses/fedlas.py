@@ -139,7 +139,7 @@ class Fedlas(LossMethod):
     )
     """Mean and deviation of the norms: exact, or running from those of the first batch or from 20 and 100 (official).
 
-    Norms of cached vectors are taken after rescaling (see head.preprocess), about 16 for l2.
+    Norms of cached vectors are taken after rescaling, about 16 for l2.
     """
     theta: float = Field(default=0.5, gt=0, le=1, title="FeDLaS: batch weight θ in the statistics")
     """Weight of each batch in the running mean and deviation; the paper uses 0.5 to 0.95."""
