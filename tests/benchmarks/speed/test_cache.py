@@ -195,7 +195,7 @@ def test_memory_is_the_peak_less_the_listing(monkeypatch: pytest.MonkeyPatch) ->
     assert (flat.name, flat.ratio, flat.ok, flat.ours, flat.peer) == ("memory.flat", 0.8, False, 200.0, 160.0)
     assert flat.goal == pytest.approx(1 / 1.15)
     assert "less 1.0 and 10.0 MiB of listing" in flat.unit
-    assert "grew the process by 60 and 100 MB" in flat.unit
+    assert "grew the process by 60 and 100 MiB" in flat.unit
 
 
 def test_the_stub_is_embedded_like_a_backbone(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class TestWinners:
         (chosen,) = chosen_rows(bench)
         assert (chosen.rows, chosen.tuned) == (bench_rows(bench)[0].rows, {})
         assert list(chosen_rows(bench, ["b"])[0].rows) == ["b"]
-        with pytest.raises(SettingsError, match=r"are \['plain', 'a', 'b'\], got 'c'"):
+        with pytest.raises(SettingsError, match=r"one of \['plain', 'a', 'b'\], got 'c'"):
             chosen_rows(bench, ["c"])
 
 
