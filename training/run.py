@@ -31,7 +31,7 @@ class RunSpec(Spec):
     """View sets of the cache whose rows are added to the training rows (see docs/views.md); empty adds none."""
     tta: Annotated[tuple[Name, ...], Field(max_length=16, title="Test-time augmentation: view sets")] = ()
     """View sets of evaluated rows whose logits are averaged with those of each image; empty uses the image alone."""
-    shots: int = Field(default=0, ge=0, le=1_000_000, title="Few-shot: training images per class")
+    shots: int = Field(default=0, ge=0, le=1_000_000, title="Training images per class (few-shot)")
     """Training images per class, drawn by the seed, for few-shot experiments; 0 uses all."""
     head: HeadSpec = Field(default=HeadSpec(), title="Head")
     """Preprocessing, body and classifier of the head."""

@@ -48,7 +48,7 @@ def run(
     ] = None,
     is_dry: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print rows, stacks, memory and estimated time, and train nothing."),
+        typer.Option("--dry-run", help="Print rows, stacks, memory and estimated time, and store no run."),
     ] = False,
 ) -> None:
     """Train every run of a bench that is not in its store yet. May run in several processes on one store."""

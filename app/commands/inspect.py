@@ -95,7 +95,7 @@ def balance(
     least: Annotated[int, typer.Option(min=1, help="Warn about classes with fewer rows or groups than this.")] = 5,
     out: Out = None,
 ) -> None:
-    """Count rows and groups per class and role. Warns about classes that are too small."""
+    """Count rows and groups per class, and rows per role. Warns about classes that are too small."""
     from frostbench.app.actions.inspecting import print_balance
 
     print_balance(cache, split or [], least, out)

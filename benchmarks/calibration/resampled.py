@@ -145,7 +145,7 @@ def _results(judged: Judged, draws: Draws) -> Results:
 
 
 def _auroc(known: Floats, other: Floats, draws: Draws, others: Draws) -> tuple[float, Floats]:
-    """Return AUROC and its values on independent resamples of both sets of rows, in chunks of equal size."""
+    """Return AUROC, and its values [B] on independent resamples of both sets, drawn in chunks of the same size."""
     most = max(len(known), len(other))
     pairs = zip(draws.weights(most), others.weights(most), strict=True)
     replicates = [resampled_auroc(known, other, w_known, w_other) for (_, w_known), (_, w_other) in pairs]

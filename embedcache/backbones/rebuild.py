@@ -106,8 +106,8 @@ def rebuild_all(
         prefixes = {prefix_of(name, recipe) for name, recipe in group.items()}
         if len(prefixes) > 1 or prefixes & backbones.keys():
             raise ValueError(
-                f"columns of one backbone must be named PREFIX.POOLING with one prefix, got {', '.join(recipes)}. "
-                "Rebuild the backbones one by one."
+                "columns of several backbones must be named PREFIX.POOLING, with a prefix for each backbone that no "
+                f"other uses, got {', '.join(recipes)}. Rebuild the backbones one by one."
             )
         (prefix,) = prefixes
         plain = {name_of(recipe): recipe for recipe in group.values()}

@@ -104,8 +104,8 @@ def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float 
     largest = np.bincount(table.labels).max(initial=0)
     if folds < 2 or min(found, largest) < folds:
         raise CacheError(
-            f"folds must be at least 2 and at most the number of groups and of rows in the largest class, got {folds} "
-            f"with {things(found, 'group', 'groups')} and {things(largest, 'row', 'rows')}. Lower folds, or add images."
+            f"folds must be at least 2, and at most the number of groups ({found}) and the number of rows of the "
+            f"largest class ({largest}), got {folds}. Change folds, or add images."
         )
     return cut(table.labels, groups, folds, seed, table.has_groups)
 

@@ -15,7 +15,10 @@ from frostbench.heads.stepped.text_weights import text_weights
 
 
 class CosineClassifier(Classifier):
-    """A classifier with a `CosineLayer`. A kind declares `scale`, and `init` unless it overrides what reads `init`."""
+    """A classifier with a `CosineLayer`.
+
+    Each kind declares `scale`, and also `init`, unless it overrides `start` and `reads_all_at_once`, which read it.
+    """
 
     is_cosine: ClassVar[bool] = True
 

@@ -163,7 +163,7 @@ class Views:
         shares: share [V] of the image's own class in the label, float32; 1 if the label is not mixed.
 
     Raises:
-        ValueError: a shape or type differs from the above.
+        ValueError: there is no column, the lengths differ, or `rows` is not int64.
     """
 
     columns: dict[str, Tensor]

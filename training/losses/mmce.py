@@ -73,6 +73,6 @@ class MmcePart(LossPart[Mmce]):
 
 
 def _root(squared: Tensor) -> Tensor:
-    """Return the root of a scalar; for 0 or rounding errors below it, 0 without the unbounded gradient."""
+    """Return the root of a scalar; values up to the type's epsilon give 0, without the unbounded gradient."""
     is_positive = squared > torch.finfo(squared.dtype).eps
     return torch.where(is_positive, torch.where(is_positive, squared, 1.0).sqrt(), 0.0)

@@ -56,7 +56,7 @@ class Judged:
 
     @classmethod
     def of(cls, log_p: Tensor, labels: Tensor) -> "Judged":
-        """Convert tensors to float64 arrays."""
+        """Convert tensors to arrays: log_p to float64, labels as they are."""
         return cls(log_p.double().numpy(), labels.numpy())
 
     @property
