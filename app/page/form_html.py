@@ -25,6 +25,7 @@ TITLES = {
     "view_sets": SAMPLING,
     "tta": "After training",
     "background": "Data",
+    "shots": "Data",
     "head": "Head",
     "train.loss": "Loss",
     "train.loss.class_weight": "Class balance",
