@@ -122,7 +122,9 @@ def test_a_class_of_one_group_cannot_be_judged() -> None:
 
 
 def test_too_few_groups_for_the_folds_is_told() -> None:
-    with pytest.raises(CacheError, match=r"number of groups \(3\) and the number of rows of the largest class \(15\), got 5"):
+    with pytest.raises(
+        CacheError, match=r"number of groups \(3\) and the number of rows of the largest class \(15\), got 5"
+    ):
         index.suspects(table_of(np.eye(30, 8), [0, 1] * 15, groups=[f"g{i % 3}" for i in range(30)]))
 
 
