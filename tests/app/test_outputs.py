@@ -140,18 +140,19 @@ def test_several_comparisons_are_written_to_the_files_that_are_checked(trained, 
     bench = read_bench(str(trained), [])
     comparisons = compare_bench(bench) * 2
     written = [path.name for path in save_comparisons(bench, comparisons, tmp_path)]
-    assert written == ["table-0.csv", "table-0.json", "table-1.csv", "table-1.json", "report.html"]
+    tables = [f"table-{number}.{ending}" for number in (0, 1) for ending in ("csv", "json", "md", "tex")]
+    assert written == [*tables, "report.html"]
     assert names(tmp_path) == sorted(written)
 
 
 def test_compare_replaces_its_table_as_a_whole(frostbench, trained, tmp_path):
     out = tmp_path / "compare"
     assert frostbench("compare", trained, "--out", out).status == 0
-    assert names(out) == ["report.html", "table.csv", "table.json"]
+    assert names(out) == ["report.html", "table.csv", "table.json", "table.md", "table.tex"]
     (out / "table.csv.4194304-0123abcd.tmp").write_text("half")
     (out / "table.csv").write_text("")
     assert frostbench("compare", trained, "--out", out).status == 0
-    assert names(out) == ["report.html", "table.csv", "table.json"]
+    assert names(out) == ["report.html", "table.csv", "table.json", "table.md", "table.tex"]
     assert len(pd.read_csv(out / "table.csv")) > 3
 
 

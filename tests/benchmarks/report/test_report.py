@@ -127,4 +127,4 @@ def test_the_page_says_what_is_missing_and_why_there_is_no_verdict(tmp_path, wri
     assert "Classes missing from test: fir." in text
     assert "can&#39;t tell (seeds): the interval excludes 0, but there is only one seed" in text
     assert "can&#39;t tell: “untrained”" in text
-    assert "within each metric, not\nfor the number of metrics" in text
+    assert "corrected for the number of rows compared on each metric, not\nfor the number of metrics" in text

@@ -325,14 +325,14 @@ def test_members_that_see_other_views_by_a_name_make_no_ensemble(bench):
 
 def test_a_checkpoint_belongs_to_the_views(place, monkeypatch):
     """Two view sets with the same name use different checkpoint folders."""
-    from frostbench.benchmarks.runs import runner
+    from frostbench.benchmarks.runs import train_missing
 
     folders = []
 
     def kept(folder):
         folders.append(folder)
 
-    monkeypatch.setattr(runner, "Checkpoints", kept)
+    monkeypatch.setattr(train_missing, "Checkpoints", kept)
     spec = {"preset": "plain", "base": SHORT, "toggles": {"row": {"view_sets": ["flip"]}}, "seeds": (0,)}
     for number, name in enumerate(("a", "b")):
         bench = BenchSpec(caches=(str(place / "cache"),), store=str(place / f"kept {name}"), **spec)

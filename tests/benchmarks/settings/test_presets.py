@@ -13,6 +13,7 @@ from frostbench.training.engine.fit import fit
 from frostbench.training.run import RunSpec
 
 NEUTRAL = {
+    "shots": 0,
     "view_sets": (),
     "tta": (),
     "head.preprocess.center": False,

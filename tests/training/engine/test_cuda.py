@@ -66,7 +66,7 @@ def test_a_device_gives_a_head_like_the_cpu_and_the_same_one_again(name):
         assert torch.allclose(values, again.head.state_dict()[key], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, run in CASES.items() if run.shots == 0])
 def test_a_stack_on_a_device_equals_a_loop_there(name):
     """Every option, with three heads that differ in all values that may differ; in float64, where sums agree."""
     rows = with_features(data(), lambda x: x.cuda())
