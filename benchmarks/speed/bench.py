@@ -9,8 +9,9 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,12 @@ from frostbench.benchmarks.runs.all_runs import read_records, write_records
 from frostbench.benchmarks.runs.dry_run import plan_bench
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import as_json, read_record, run_folder
+from frostbench.benchmarks.settings.parsing import parse
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 from frostbench.benchmarks.speed.harness import Figure, figure
 
-SKELETONS = {
+SKELETONS: Mapping[str, dict[str, object]] = {
     "linear": {},
     "MLP": {"head.body.kind": "mlp", "head.body.hidden": [64]},
     "cosine": {"head.classifier.kind": "cosine"},
@@ -55,13 +57,10 @@ def trained(folder: Path, rates: int, alone: int) -> Iterator[Figure]:
     }
     whole = _bench(cache, folder / "whole", rows)
     (plan,) = plan_bench(whole)
-    together = _seconds(lambda: list(run_bench(whole)))
+    together = _seconds(partial(list, run_bench(whole)))
     chosen = [name for name in rows if float(name.split()[1]) in values[:: max(1, rates // alone)][:alone]]
-    single = sum(
-        _seconds(lambda name=name: list(run_bench(_bench(cache, folder / "single", {name: rows[name]}))))
-        for name in chosen
-    )
-    single *= len(rows) / len(chosen)
+    benches = [_bench(cache, folder / "single", {name: rows[name]}) for name in chosen]
+    single = sum(_seconds(partial(list, run_bench(bench))) for bench in benches) * len(rows) / len(chosen)
     unit = f"seconds one by one / our seconds, {len(rows)} runs in 4 skeletons, {len(chosen)} of them one by one"
     yield figure("bench.stacked", [(together, single)], [single / together], goal=2.0, unit=unit)
     ratio = plan.seconds / together
@@ -72,15 +71,8 @@ def trained(folder: Path, rates: int, alone: int) -> Iterator[Figure]:
 def _bench(cache: str, store: Path, rows: dict[str, dict[str, object]]) -> BenchSpec:
     base = {"train.schedule.epochs": 10, "train.early_stop.metric": "last", "head.preprocess.center": True}
     first, *others = rows
-    return BenchSpec(
-        name="speed",
-        preset="plain",
-        caches=(cache,),
-        store=str(store),
-        base=base | rows[first],
-        toggles={name: rows[name] for name in others},
-        seeds=(0,),
-    )
+    tree = {"name": "speed", "preset": "plain", "caches": [cache], "store": str(store), "seeds": [0]}
+    return parse(BenchSpec, tree | {"base": base | rows[first], "toggles": {name: rows[name] for name in others}})
 
 
 def listed(store: Path, runs: int) -> Iterator[Figure]:
