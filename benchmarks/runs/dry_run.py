@@ -76,7 +76,7 @@ def plan_bench(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -
     """Check a bench and estimate the memory and the time that it would need, cache by cache.
 
     Each kind of stack is trained for a few epochs on a few rows; nothing is stored except the split of a cache. Time is
-    that of this process alone, without `--workers`.
+    that of this process alone, without `--workers`; rows on disk are timed in memory.
 
     Raises:
         ValueError: the bench could not run; see `frostbench.benchmarks.runs.runner.run_bench`.

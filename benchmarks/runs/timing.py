@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from frostbench.training.data.few_shot import few_shot
+from frostbench.training.data.few_shot import few_shot, read_rows
 from frostbench.training.data.part import Data, Part
 from frostbench.training.data.view_rows import stepped_rows
 from frostbench.training.engine.events import Epoch, Finished
@@ -130,7 +130,7 @@ def _spread(labels: Tensor, count: int) -> Tensor:
 
 def _rows(part: Part, rows: Tensor) -> Part:
     return Part(
-        {name: x[rows] for name, x in part.columns.items()},
+        read_rows(part.stored, rows) if part.is_stored else {name: x[rows] for name, x in part.columns.items()},
         part.labels[rows],
         None if part.groups is None else part.groups[rows],
         images=None if part.images is None else part.images[rows],

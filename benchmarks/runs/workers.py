@@ -21,6 +21,7 @@ from frostbench.embedcache.extraction.distributed import RayEngine, connected
 
 PATIENCE_SECONDS = 30.0
 """Time that a worker gets to end by itself once every run is stored."""
+TRACEBACK = "Traceback (most recent call last)"
 
 
 class Workers:
@@ -43,8 +44,10 @@ class _Local(Workers):
             except subprocess.TimeoutExpired:
                 process.terminate()
                 status = process.wait()
-            if status not in (0, 1):  # 1: a run failed, which the bench reports itself
-                lines = log.read_text("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+            text = log.read_text("utf-8", "replace").strip()
+            # Status 1 without a traceback says that a run failed, which the bench of this process reports itself.
+            if status not in (0, 1) or (status == 1 and TRACEBACK in text):
+                lines = text.splitlines() or ["it printed nothing"]
                 found.append(f"worker process {process.pid} ended with status {status}: {lines[-1]}")
         return found
 

@@ -39,18 +39,9 @@ def thin_classes(labels: np.ndarray, roles: np.ndarray, ratio: float, seed: int)
         raise CacheError(
             f"split.imbalance needs at least two classes with training rows, got {len(classes)}. Leave it out."
         )
-    order = np.argsort(-counts, kind="stable")
-    shares = ratio ** (-np.arange(len(classes)) / (len(classes) - 1))
-    largest = float((counts[order] / shares).min())
-    if largest / ratio < 1:
-        most = math.floor(largest_ratio(counts) + 1e-9)
-        raise CacheError(
-            f"The smallest class must keep at least one training row, but with split.imbalance={ratio:g} it would get "
-            f"{largest / ratio:.2f}. These classes allow at most {most}; lower the ratio, or leave out small "
-            "classes."
-        )
+    kept = _sizes(counts, ratio)
     sizes = np.zeros(int(labels.max()) + 1, dtype=np.int64)
-    sizes[classes[order]] = np.floor(largest * shares + 1e-9).astype(np.int64)
+    sizes[classes] = kept
     draws = np.random.default_rng([seed, _STREAM]).random(len(labels))
     rows = np.flatnonzero(is_train)
     rows = rows[np.lexsort((draws[rows], labels[rows]))]
@@ -58,11 +49,26 @@ def thin_classes(labels: np.ndarray, roles: np.ndarray, ratio: float, seed: int)
     dropped = rows[np.arange(len(rows)) - starts >= sizes[labels[rows]]]
     thinned = roles.copy()
     thinned[dropped] = UNUSED
-    kept = sizes[classes]
     return thinned, (
         f"Long tail made by split.imbalance={ratio:g}: {kept.sum()} of {len(rows)} training rows stay, "
         f"{kept.max()} of the largest class and {kept.min()} of the smallest."
     )
+
+
+def _sizes(counts: np.ndarray, ratio: float) -> np.ndarray:
+    """Return the rows [C] that classes of these sizes [C] keep; see `thin_classes`."""
+    order = np.argsort(-counts, kind="stable")
+    shares = ratio ** (-np.arange(len(counts)) / (len(counts) - 1))
+    largest = float((counts[order] / shares).min())
+    if largest / ratio < 1:
+        most = math.floor(largest_ratio(counts) + 1e-9)
+        raise CacheError(
+            f"The smallest class must keep at least one training row, but with split.imbalance={ratio:g} it would get "
+            f"{largest / ratio:.2f}. These classes allow at most {most}; lower the ratio, or leave out small classes."
+        )
+    sizes = np.zeros(len(counts), dtype=np.int64)
+    sizes[order] = np.floor(largest * shares + 1e-9).astype(np.int64)
+    return sizes
 
 
 def largest_ratio(counts: np.ndarray) -> float:

@@ -48,7 +48,7 @@ def few_shot(run: RunSpec, data: Data) -> Data:
         return data
     part = data.train
     train = Part(
-        _read(part.stored, rows) if part.is_stored else {name: x[rows] for name, x in part.columns.items()},
+        read_rows(part.stored, rows) if part.is_stored else {name: x[rows] for name, x in part.columns.items()},
         part.labels[rows],
         None if part.groups is None else part.groups[rows],
         images=None if part.images is None else part.images[rows],
@@ -66,8 +66,8 @@ def _of_rows(views: Views, place: Tensor) -> Views:
     return Views(columns, place[views.rows[kept]], views.partners[kept], views.shares[kept])
 
 
-def _read(stored: Mapping[str, StoredColumn], rows: Tensor) -> dict[str, Tensor]:
-    """Read the drawn rows of stored columns into memory, block by block."""
+def read_rows(stored: Mapping[str, StoredColumn], rows: Tensor) -> dict[str, Tensor]:
+    """Read rows of stored columns, given by ascending indices, into memory as float32, block by block."""
     columns = {}
     for name, column in stored.items():
         blocks = []

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from short_benches import bench_of
+from short_benches import SHORT, bench_of
 
 import frostbench.benchmarks.runs.timing as timing
 from frostbench.benchmarks.runs.dry_run import plan_bench
@@ -45,6 +45,15 @@ def test_folds_and_shots_are_planned(cache):
     assert folded.seconds > 0
     (few,) = plan_bench(bench_of(cache, toggles={"one": {"shots": 1}}))
     assert [stack.rows for stack in few.stacks] == [("baseline",), ("one",)]
+
+
+def test_rows_on_disk_are_timed_in_memory(cache, monkeypatch):
+    monkeypatch.setattr(timing, "FEW", 1)
+    monkeypatch.setattr(timing, "MANY", 2)
+    bench = bench_of(cache, base=SHORT | {"train.sampler.block_rows": 32, "train.sampler.buffer_rows": 64})
+    (plan,) = plan_bench(bench, stream="always")
+    assert plan.on_disk == "stream=always was requested"
+    assert plan.seconds > 0
 
 
 @pytest.mark.parametrize("name", bench_names())

@@ -35,7 +35,7 @@ def test_a_second_run_of_a_bench_trains_nothing(cache, fits):
 def test_only_what_is_new_is_trained(cache, fits):
     list(run_bench(bench_of(cache)))
     list(run_bench(bench_of(cache, seeds=(0, 1, 2), toggles={"slow": {"train.optim.lr": 0.001}})))
-    assert (fits[:2], sum(fits[2:])) == ([1, 1], 4)
+    assert fits == [1, 1, 2, 1, 1]
 
 
 def test_events_tell_rows_epochs_and_warnings_once(cache):

@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
 
@@ -11,7 +13,7 @@ from short_benches import SHORT, bench_of, kinds
 from frostbench.benchmarks.runs.events import RunDone
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import is_finished
-from frostbench.benchmarks.runs.workers import workers_beside
+from frostbench.benchmarks.runs.workers import _Local, workers_beside
 
 TOGGLES = {"lda": {"preset": "lda"}, "ridge": {"preset": "ridge"}}
 
@@ -63,6 +65,22 @@ def test_workers_end_with_the_block(cache):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert [process.is_running() for process in started] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("raise SystemExit(1)", None),
+        ("raise RuntimeError('the disk is on fire')", "ended with status 1: RuntimeError: the disk is on fire"),
+    ],
+    ids=["a run failed", "the worker crashed"],
+)
+def test_a_crash_is_not_taken_for_a_failed_run(tmp_path, code, problem):
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=output, stderr=output)
+    found = _Local([process], [log]).problems()
+    assert found == ([] if problem is None else [f"worker process {process.pid} {problem}"])
 
 
 DYING = '''
