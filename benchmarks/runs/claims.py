@@ -56,7 +56,7 @@ class Claims:
         """Claim the runs among these keys that no other process trains, and return their keys."""
         with self._lock():
             now = self.now()
-            mine = [key for key in keys if self._is_free(key, now)]
+            mine = [key for key in keys if self._is_free(self._path(key), now)]
             for key in mine:
                 self._path(key).write_text(json.dumps(_myself()), encoding="utf-8")
             self._held |= set(mine)
@@ -87,14 +87,23 @@ class Claims:
         finally:
             clock.unlink(missing_ok=True)
 
+    def clear_old(self) -> None:
+        """Delete the claims of processes that ended without releasing them, such as on a run stored just before."""
+        if not self._folder.is_dir():
+            return
+        with self._lock():
+            now = self.now()
+            for path in sorted(self._folder.glob("*.json")):
+                if self._is_free(path, now) and not _is_mine(_read(path)):
+                    path.unlink(missing_ok=True)
+
     def _lock(self) -> FileLock:
         return FileLock(self._folder / ".lock", thread_local=False)
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{run_folder(Path(), key).name}.json"
 
-    def _is_free(self, key: str, now: float) -> bool:
-        path = self._path(key)
+    def _is_free(self, path: Path, now: float) -> bool:
         try:
             written = path.stat().st_mtime
         except FileNotFoundError:

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from frostbench.benchmarks.runs.all_runs import write_records
+from frostbench.benchmarks.runs.claims import Claims
 from frostbench.benchmarks.runs.ensembles import Place, averaged
 from frostbench.benchmarks.runs.evaluate import table_to_data as table_to_data
 from frostbench.benchmarks.runs.events import (
@@ -63,6 +64,7 @@ def run_bench(
     """
     rows, store = rows_of(bench), Path(bench.store)
     check_store(store)
+    Claims(store).clear_old()
     trained = skipped = 0
     failed: list[RunFailed] = []
     for cache in bench.caches:

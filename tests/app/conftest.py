@@ -95,5 +95,5 @@ def bundle(cache, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("bundle") / "head"
     overrides = ["head.classifier.kind=logreg", "posthoc.calibration.kind=temperature"]
-    train_one(cache, "plain", overrides, 0, str(out.parent / "results"), out, "cpu", refit=False)
+    train_one(cache, "plain", overrides, 0, str(out.parent / "results"), out, "cpu", refit=False, simple=False)
     return out

@@ -24,7 +24,7 @@ def names(folder: Path) -> list[str]:
 
 
 def train(cache: Path, store: Path, out: Path | None) -> None:
-    train_one(cache, "plain", ["head.classifier.kind=logreg"], 0, str(store), out, "cpu")
+    train_one(cache, "plain", ["head.classifier.kind=logreg"], 0, str(store), out, "cpu", simple=False)
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def shifted(cache, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("shifted") / "head"
     overrides = ["head.classifier.kind=logreg", "posthoc.shift={kind: given, logits: {digit 8: 50}}"]
-    train_one(cache, "plain", overrides, 0, str(out.parent / "results"), out, "cpu")
+    train_one(cache, "plain", overrides, 0, str(out.parent / "results"), out, "cpu", simple=False)
     return out
 
 
@@ -172,9 +172,9 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
     shares = {"digit 0": 0.05, "digit 1": 0.05, "digit 8": 0.9}
     base = ["head.classifier.kind=logreg"]
     given = "{" + ", ".join(f"{name}: {share}" for name, share in shares.items()) + "}"
-    train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu", refit=False)
+    train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu", refit=False, simple=False)
     deployed = [*base, f"posthoc.deploy_prior={given}"]
-    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu", refit=False)
+    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu", refit=False, simple=False)
     (tmp_path / "prior.json").write_text(json.dumps(shares))
     words = {"plain": ["--prior", tmp_path / "prior.json"], "deployed": []}
     found = {}

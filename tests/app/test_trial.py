@@ -30,7 +30,7 @@ def store(cache, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("tried") / "results"
     for seed in (0, 1):
-        train_one(cache, "plain", ["head.classifier.kind=logreg"], seed, str(out), None, "cpu")
+        train_one(cache, "plain", ["head.classifier.kind=logreg"], seed, str(out), None, "cpu", simple=False)
     return out
 
 
@@ -152,7 +152,7 @@ def test_a_head_that_is_a_plugin_is_tried_only_where_its_file_was_named(cache, p
         f"open({str(ran)!r}, 'w').close()\n"
     )
     settings = ["head.classifier.kind=my_head", "train.schedule.epochs=1", "train.schedule.min_steps=1"]
-    train_one(cache, "plain", settings, 0, str(store), None, "cpu", [file])
+    train_one(cache, "plain", settings, 0, str(store), None, "cpu", [file], simple=False)
     for name in [name for name in sys.modules if name.startswith("frostbench_plugin_")]:
         monkeypatch.delitem(sys.modules, name)
     plugin_spec._instance.cache_clear()

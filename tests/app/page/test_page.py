@@ -115,6 +115,7 @@ def test_a_server_that_is_gone_is_reported(server, browse):
     page.get_by_label("B: Epochs", exact=True).fill("7")
     expect(page.locator("#difference")).to_contain_text("The server does not respond", timeout=LONG)
     server.start()
+    expect(page.locator("#difference")).not_to_contain_text("The server does not respond", timeout=LONG)
 
 
 def test_a_value_that_is_not_allowed_is_an_error_and_cannot_be_trained(look):
