@@ -5,24 +5,36 @@ verdicts, from simulations. Neither needs images. `defaults [DATA]` evaluates he
 scale and writes the generated part of docs/results/defaults.md; `--part digits` runs only the table of that name,
 `--before FOLDER` compares with the heads of an older checkout, and DATA adds tables of images.
 
-DATA is a folder with coins.tar, blood_cells.tar and grocery.tar, or with these unpacked: a folder of images each, with
-manifest.csv (path, label, group, split). `calibration` can be interrupted and resumed; `--step train --part HEAD/CACHE`
-trains a part of its runs, also in several processes at the same time.
+`phases`, `full` and `factorial` run shipped benches on all data sets; `--part coins/lite0` embeds and trains only that
+data set and backbone. `hypotheses` judges the claims of docs/results/hypotheses.yaml on their runs, and `explorer`
+makes one page to search all of their results. `all` makes every page.
+
+DATA is a folder with coins.tar, blood_cells.tar, grocery.tar and plankton.tar, or with these unpacked: a folder of
+images each, with manifest.csv (path, label, group, split). `calibration` and the shipped benches can be interrupted and
+resumed; `--step train --part HEAD/CACHE` trains a part of the runs, also in several processes at the same time.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from frostbench.benchmarks.results import posthoc, verdicts
-from frostbench.benchmarks.results.calibration import STEPS, regenerate
+from frostbench.benchmarks.results import calibration, posthoc, verdicts
+from frostbench.benchmarks.results.ablation import hypotheses, pages
+from frostbench.benchmarks.results.ablation.running import PAGES
+from frostbench.benchmarks.results.calibration import STEPS
 from frostbench.benchmarks.results.defaults import page as defaults
+from frostbench.benchmarks.results.explorer import build as explorer
+
+ALL = "all"
+"""Stands for every page."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run its steps."""
     parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.results", description=__doc__)
-    parser.add_argument("page", choices=["calibration", "posthoc", "defaults", "verdicts"])
+    parser.add_argument("page", choices=[*_pages(), *_last_pages(), ALL])
     parser.add_argument("data", type=Path, nargs="?", help="folder of the images; required for calibration")
     parser.add_argument(
         "--work", type=Path, default=Path("results-work"), help="folder for caches and runs; may become large"
@@ -36,22 +48,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--before", type=Path, help="defaults: checkout of an older version to compare with")
     parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: random splits of each table")
     options = parser.parse_args(arguments)
-    if options.page == "calibration" and options.data is None:
-        parser.error("calibration needs DATA, the folder of the images")
+    if options.page in ("calibration", ALL) and options.data is None:
+        parser.error(f"{options.page} needs DATA, the folder of the images")
     for progress in _run(options):
         print(progress, flush=True)
 
 
 def _run(options: argparse.Namespace) -> Iterable[str]:
-    if options.page == "posthoc":
-        return posthoc.lines()
-    if options.page == "defaults":
-        return defaults.written(
-            options.data, options.work, options.out, options.part or (), options.before, options.draws
-        )
-    if options.page == "verdicts":
-        return verdicts.regenerate(options.out, options.tables)
-    return regenerate(options.data, options.work, options.out, options.step or STEPS, options.part)
+    if options.page == ALL:
+        # The explorer and the hypotheses read what the other pages leave.
+        return chain.from_iterable(page(options) for page in (*_pages().values(), *_last_pages().values()))
+    return (_pages() | _last_pages())[options.page](options)
+
+
+def _pages() -> dict[str, Callable[[argparse.Namespace], Iterable[str]]]:
+    """Return what makes each page."""
+    return {
+        "posthoc": lambda _: posthoc.lines(),
+        "verdicts": lambda o: verdicts.regenerate(o.out, o.tables),
+        "calibration": lambda o: calibration.regenerate(o.data, o.work, o.out, o.step or STEPS, o.part),
+        "defaults": lambda o: defaults.written(o.data, o.work, o.out, o.part or (), o.before, o.draws),
+        **{name: partial(_on_benches, name) for name in PAGES},
+    }
+
+
+def _on_benches(page: str, options: argparse.Namespace) -> Iterable[str]:
+    steps = options.step or STEPS
+    return pages.regenerate(page, options.data, options.work, options.out, steps, options.part or ())
+
+
+def _last_pages() -> dict[str, Callable[[argparse.Namespace], Iterable[str]]]:
+    return {
+        "hypotheses": lambda o: hypotheses.regenerate(o.work, o.out),
+        "explorer": lambda o: explorer.regenerate(o.out),
+    }
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import csv
 import random
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,14 @@ from frostbench.embedcache.sources.source import list_source
 
 @dataclass(frozen=True)
 class Source:
-    """Labelled images in the folder `name`: `groups` of their groups, drawn at random (seed 0), or all if None."""
+    """Labelled images in the folder `name`: `groups` of their groups, drawn at random (seed 0), or all if None.
+
+    Caches are called after `called`, by default the name.
+    """
 
     name: str
     groups: int | None = None
+    called: str = ""
 
 
 SOURCES = (Source("coins"), Source("blood_cells", 150), Source("grocery"))
@@ -31,18 +35,20 @@ BACKBONES = ("efficientnet_lite0", "efficientnet_lite2")
 
 def cache_of(work: Path, source: Source, backbone: str) -> Path:
     """Return the cache folder of a source and backbone."""
-    return work / f"{source.name}-{backbone.removeprefix('efficientnet_')}"
+    return work / f"{source.called or source.name}-{backbone.removeprefix('efficientnet_')}"
 
 
-def embedded(data: Path, work: Path) -> Iterator[str]:
+def embedded(
+    data: Path, work: Path, sources: Sequence[Source] = SOURCES, backbones: Sequence[str] = BACKBONES
+) -> Iterator[str]:
     """Unpack and embed the images that are missing, and yield a line per cache.
 
     Raises:
         ValueError: a source is missing.
     """
-    for source in SOURCES:
+    for source in sources:
         listing = listing_of(data, work, source)
-        for backbone in BACKBONES:
+        for backbone in backbones:
             cache = cache_of(work, source, backbone)
             ends = [e for e in extract(listing, load_backbone("bundled", backbone), cache) if isinstance(e, Finished)]
             yield f"{cache}: {ends[-1].n_ok} images, {ends[-1].n_bad} skipped"

@@ -34,6 +34,12 @@ def few(table: Table, draw: int) -> Roles:
     return roles
 
 
+def overlap_of(table: Table, roles: Roles) -> float:
+    """Return the ratio of test to training rows if draws share most training rows, else 0."""
+    tested, trained = (int((roles == role).sum()) for role in ("test", "train"))
+    return 0.0 if table.is_drawn or tested > trained else tested / trained
+
+
 def _parted(order: npt.NDArray[np.int64]) -> Roles:
     roles = np.full(len(order), "train", dtype="<U9")
     ends = np.cumsum([round(share * len(order)) for share in SHARES.values()])

@@ -9,6 +9,7 @@ from frostbench.benchmarks.results.defaults.sections import (
     beside_logreg,
     by_scale,
     few_rows,
+    five_liners,
     handed_over,
     ties,
 )
@@ -43,7 +44,7 @@ def written(
     setting = _setting(data, work, names, before, draws)
     out.mkdir(parents=True, exist_ok=True)
     page, lines = out / "defaults.md", list[str]()
-    sections = [ties, by_scale, beside_logreg, few_rows] + ([handed_over] if before else [])
+    sections = [five_liners, ties, by_scale, beside_logreg, few_rows] + ([handed_over] if before else [])
     for section in sections:
         for line in section(setting):
             lines.append(line)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few
+from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few, overlap_of
+from frostbench.benchmarks.results.defaults.five_liners import beside_five_liners
 from frostbench.benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
 from frostbench.benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
 from frostbench.benchmarks.results.markdown import table_line
@@ -168,6 +169,11 @@ def _handed(is_today: bool, roles: Roles, draw: int) -> list[Job]:
     return [Job("baseline", tuple(roles), seed=draw, refit=None if is_today else False)]
 
 
+def five_liners(setting: Setting) -> Iterator[str]:
+    """Yield the tables of today's presets beside scikit-learn's classifiers."""
+    return beside_five_liners(setting.makers, setting.draws, setting.folder / "five")
+
+
 class _Drawn(NamedTuple):
     """One draw of a table: the table, the role [N] of each row, and the fits of each code version."""
 
@@ -198,10 +204,7 @@ def _over_draws(
 
 
 def _overlap(draws: Sequence[_Drawn]) -> float:
-    """Return the ratio of test to training rows if draws share most training rows, else 0."""
-    last = draws[-1]
-    tested, trained = (int((last.roles == role).sum()) for role in ("test", "train"))
-    return 0.0 if last.table.is_drawn or tested > trained else tested / trained
+    return overlap_of(draws[-1].table, draws[-1].roles)
 
 
 def _bold(value: Difference) -> str:

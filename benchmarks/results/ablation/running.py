@@ -1,0 +1,54 @@
+"""Embeds the images and trains the runs of the pages on the shipped benches."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from frostbench.benchmarks.comparison.compare import Comparison, compare
+from frostbench.benchmarks.results.ablation.data_sets import DATA_SETS, Trial, short, trials
+from frostbench.benchmarks.results.images import embedded
+from frostbench.benchmarks.runs.events import BenchDone, RunFailed
+from frostbench.benchmarks.runs.runner import run_bench
+from frostbench.benchmarks.runs.store import StoreError
+from frostbench.benchmarks.runs.tuning import chosen_rows
+
+PAGES = {"phases": ("phase1", "phase2", "phase3"), "full": ("full_ablation",), "factorial": ("factorial",)}
+"""Shipped benches of each page."""
+
+
+def embed(data: Path, work: Path, parts: Sequence[str]) -> Iterator[str]:
+    """Embed the images of all parts, or of those named, and yield a line per cache.
+
+    Raises:
+        ValueError: a source is missing.
+    """
+    pairs = {
+        (one.source, backbone): None
+        for one in DATA_SETS
+        for backbone in one.backbones
+        if not parts or f"{one.name}/{short(backbone)}" in parts
+    }
+    for source, backbone in pairs:
+        yield from embedded(data, work, (source,), (backbone,))
+
+
+def train(page: str, work: Path, parts: Sequence[str]) -> Iterator[str]:
+    """Train the missing runs of a page and yield a line per bench and per failed run."""
+    for bench in PAGES[page]:
+        for trial in trials(bench, work, tuple(parts)):
+            for event in run_bench(trial.bench):
+                if isinstance(event, RunFailed):
+                    yield f"  failed: {event.row}, seed {event.seed}: {event.message}"
+                elif isinstance(event, BenchDone):
+                    yield f"{bench} on {trial.name}: {event.trained} runs trained, {event.skipped} found"
+
+
+def compared(bench: str, work: Path, baseline: str | None = None) -> Iterator[tuple[Trial, Comparison]]:
+    """Yield the comparison on test rows of each trial whose runs are all there; the others are left out."""
+    for trial in trials(bench, work):
+        if not Path(trial.bench.caches[0]).is_dir():
+            continue
+        try:
+            (chosen,) = chosen_rows(trial.bench)
+            yield trial, compare(Path(trial.bench.store), chosen.rows, baseline, "test", title=bench)
+        except StoreError:
+            continue

@@ -1,0 +1,60 @@
+"""Result tables of the shipped benches: one CSV file per trial, which the pages and the explorer read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from frostbench.benchmarks.comparison.compare import Comparison
+from frostbench.benchmarks.results.ablation.data_sets import Trial, short
+from frostbench.benchmarks.runs.store import read_record
+from frostbench.embedcache.outputs.tables import write_frame
+
+COLUMNS = ("row", "metric", "value", "delta", "low", "high", "sd_groups", "sd_seeds", "p_holm", "verdict")
+"""Columns taken from the comparison."""
+FACTS = ("bench", "data", "backbone", "baseline", "seeds", "rows", "groups", "seconds")
+
+
+def frame_of(trial: Trial, comparison: Comparison) -> pd.DataFrame:
+    """Return the results of a trial, one line per row and metric, with the seconds of one run of the row."""
+    store = Path(trial.bench.store)
+    seconds = {name: _seconds(store, keys) for name, keys in comparison.rows.items()}
+    frame = comparison.table[list(COLUMNS)].copy()
+    facts: dict[str, Any] = {
+        "bench": trial.bench.name,
+        "data": trial.data,
+        "backbone": short(trial.backbone),
+        "baseline": comparison.baseline,
+        "seeds": len(comparison.seeds),
+        "rows": comparison.n_rows,
+        "groups": comparison.n_groups,
+    }
+    frame = frame.assign(**facts, seconds=frame["row"].map(seconds))
+    return frame[[*FACTS[:3], *COLUMNS, *FACTS[3:]]]
+
+
+def _seconds(store: Path, keys: Sequence[str]) -> float:
+    """Return the mean time of a run; runs that were trained together share their time equally."""
+    records = [read_record(store, key) for key in keys]
+    return sum(record.seconds / record.together for record in records) / len(records)
+
+
+def save(frame: pd.DataFrame, trial: Trial, out: Path) -> None:
+    """Write the results of a trial to OUT/tables/NAME.csv."""
+    write_frame(frame.round(5), out / "tables" / f"{trial.file_name}.csv")
+
+
+def read_tables(out: Path, benches: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read the results of all trials, or of those of some benches.
+
+    Raises:
+        ValueError: there are none.
+    """
+    frames = [pd.read_csv(path) for path in sorted((out / "tables").glob("*.csv"))]
+    kept = [frame for frame in frames if benches is None or frame["bench"].iloc[0] in benches]
+    if not kept:
+        raise ValueError(
+            f"{out / 'tables'} has no results of {', '.join(benches or ['any bench'])}. Run `--step train`."
+        )
+    return pd.concat(kept, ignore_index=True)

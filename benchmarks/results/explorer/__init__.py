@@ -1,0 +1,1 @@
+"""Generates docs/results/explorer.html: one page over all result tables."""
