@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from frostbench.benchmarks.arrays import Given, Vectors, cache_of, given_roles
+from frostbench.benchmarks.auto.choose import preset_to_start_from, with_choice
 from frostbench.benchmarks.calibration.report import calibration as calibration
 from frostbench.benchmarks.comparison.compare import compare as compare_rows
 from frostbench.benchmarks.fitted import Compared as Compared
@@ -20,7 +21,7 @@ from frostbench.benchmarks.runs.refit import refitted_if_possible
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record, run_folder
 from frostbench.benchmarks.runs.tuning import chosen_rows
-from frostbench.benchmarks.settings.parsing import SettingsError, parse
+from frostbench.benchmarks.settings.parsing import AUTO, SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.benchmarks.settings.points import with_base_called
 from frostbench.benchmarks.settings.roles import RoleName, role_of
@@ -41,7 +42,7 @@ def fit(
     labels: Any = None,
     spec: Settings | Spec | None = None,
     *,
-    preset: str = "baseline",
+    preset: str | None = None,
     groups: Any = None,
     class_names: Any = None,
     split: Settings | Sequence[str] | None = None,
@@ -63,7 +64,9 @@ def fit(
         labels: [N] text, integers or booleans as an array, list, tensor or pandas column. Integers index class_names if
             these are text. None for a table or a cache, which have their own labels.
         spec: differences from the preset, such as {"train.optim.lr": 0.01}, or a complete RunSpec.
-        preset: name of a preset, such as plain, baseline, full or arcface.
+        preset: name of a preset, such as plain, baseline, full or arcface, or auto, which chooses a configuration for
+            these data by cross-validation on the training rows (`frostbench.benchmarks.auto.choose.choose`). None means
+            auto if `spec` says nothing about the head and its training, and baseline otherwise.
         groups: [N] text or integers; rows of one group stay on one side of the split. A row without a group (None, NaN
             or blank) is independent of the others.
         class_names: [C] all classes in the desired order, including classes without rows, which keep their column in
@@ -98,17 +101,19 @@ def fit(
     """
     x = x.path if isinstance(x, Cache) else x
     settings = spec.model_dump(mode="json", exclude={"seed"}) if isinstance(spec, Spec) else dict(spec or {})
-    options = {"preset": preset, "base": settings, "seeds": [seed], "plugins": [str(file) for file in plugins]}
+    start = preset_to_start_from(preset, settings)
+    options = {"preset": start, "base": settings, "seeds": [seed], "plugins": [str(file) for file in plugins]}
     with _bench(x, labels, groups, class_names, split, options, store) as (bench, given):
+        bench, choice = with_choice(bench, device) if start == AUTO else (bench, None)
         warnings = (*given.notes, *_run(bench, device))
-        (key,) = bench_rows(bench)[0].rows[preset]
+        (key,) = bench_rows(bench)[0].rows[bench.preset]
         record = read_record(Path(bench.store), key)
         refitted, why_not = refitted_if_possible(bench, bench.caches[0], [record], device, refit)
         first = load_head(run_folder(Path(bench.store), key) / "head")
         head = refitted[0] if refitted else first
         notes = (*(note for note in record.notes if note not in first.warnings), *head.warnings)
         warnings = (*warnings, *notes, *([f"not refitted: {why_not}"] if why_not else []))
-        return Fitted(_with_recipes(head, x), record, warnings, given.classes, bool(refitted))
+        return Fitted(_with_recipes(head, x), record, warnings, given.classes, bool(refitted), choice)
 
 
 def compare(

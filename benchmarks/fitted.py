@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from frostbench.benchmarks.arrays import Vectors, vector_columns
+from frostbench.benchmarks.auto.result import Choice
 from frostbench.benchmarks.comparison.compare import ROLE_WORDS, Comparison
 from frostbench.benchmarks.comparison.deltas import BETTER, REASONS, WORSE
 from frostbench.benchmarks.comparison.tables import MAIN, settling_words, to_text
@@ -33,6 +34,7 @@ class Fitted:
         classes: [C] classes as given in the labels, in the order of the columns of `predict_proba`; class names if the
             head was trained on a cache or a table.
         is_refitted: whether the head was trained again on training and validation rows.
+        choice: how preset auto chose the configuration, or None if a preset was named.
 
     Example:
         >>> fitted = frostbench.fit(x, labels)  # doctest: +SKIP
@@ -46,6 +48,7 @@ class Fitted:
     warnings: tuple[str, ...]
     classes: npt.NDArray[Any]
     is_refitted: bool = False
+    choice: Choice | None = None
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -126,7 +129,10 @@ class Fitted:
     def __str__(self) -> str:
         shown = [f"  {name:20} {value:.4f}" for name, value in self.metrics.items() if value is not None]
         when = ", before the refit" if self.is_refitted else ""
-        return "\n".join([f"head on {ROLE_WORDS['select']}, {self.record.reason}{when}", *shown, *self.warnings])
+        chosen = [] if self.choice is None else [f"auto: {self.choice.reason}"]
+        return "\n".join(
+            [f"head on {ROLE_WORDS['select']}, {self.record.reason}{when}", *shown, *chosen, *self.warnings]
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,7 +8,8 @@ import typer
 from frostbench.app.actions.bench_output import Printer, metrics_line, print_winners
 from frostbench.app.actions.plan_output import duration, format_plan
 from frostbench.app.progress import bar, note, resumable
-from frostbench.benchmarks.comparison.simple_heads import better_simple_head
+from frostbench.benchmarks.auto.choose import preset_to_start_from, with_choice
+from frostbench.benchmarks.auto.simple_heads import better_simple_head
 from frostbench.benchmarks.runs.dry_run import plan_bench
 from frostbench.benchmarks.runs.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
 from frostbench.benchmarks.runs.exporting import export_row
@@ -19,6 +20,7 @@ from frostbench.benchmarks.runs.streaming import Stream
 from frostbench.benchmarks.runs.workers import workers_beside
 from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import (
+    AUTO,
     bench_names,
     bench_title,
     load_yaml,
@@ -134,7 +136,7 @@ def _run_here(bench: BenchSpec, device: str, stream: Stream) -> BenchDone | None
 
 def train_one(
     cache: Path,
-    preset: str,
+    preset: str | None,
     overrides: list[str],
     seed: int,
     store: str,
@@ -149,23 +151,35 @@ def train_one(
     """Train one run as a one-row bench, print its main validation metrics, and export it if `out` is given.
 
     `refit` says whether to refit the exported head on training and validation rows (None: if possible), and `simple`
-    whether to look for a simple head that does better in cross-validation on training rows (None: if that is quick).
+    whether to look for a simple head that does better in cross-validation on training rows (None: if that is quick, and
+    preset auto has not done so already).
     """
     base = read_overrides(overrides, RunSpec)
-    tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": preset, "seeds": [seed], "base": base}
+    start = preset_to_start_from(preset, base)
+    tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": start, "seeds": [seed], "base": base}
     tree |= {"plugins": [str(file) for file in plugins], "split": read_overrides(split, SplitSpec)}
     bench = parse(BenchSpec, tree)
     if out is not None:
         check_new_folder(out)
+    if start == AUTO:
+        bench = _with_choice(bench, device, stream)
     if run_rows(bench, device, stream) is None:
         return
-    record = read_record(Path(store), bench_rows(bench)[0].rows[preset][0])
+    record = read_record(Path(store), bench_rows(bench)[0].rows[bench.preset][0])
     if (line := metrics_line(record)) is not None:
         print(line)
-    if simple is not False:
+    if simple or (simple is None and start != AUTO):
         _report_better_simple_head(bench, record, device, is_requested=bool(simple))
     if out is not None:
-        print(export_row(bench, preset, out, refit=refit, device=device))
+        print(export_row(bench, bench.preset, out, refit=refit, device=device))
+
+
+def _with_choice(bench: BenchSpec, device: str, stream: Stream) -> BenchSpec:
+    """Return the bench with the configuration that preset auto chooses, and print what was tried and why it won."""
+    with resumable("no configuration was chosen yet."), bar("choosing a configuration") as progress:
+        chosen, choice = with_choice(bench, device, progress.move, stream)
+    print(choice)
+    return chosen
 
 
 QUICK_SECONDS = 5.0

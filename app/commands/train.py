@@ -11,8 +11,12 @@ from frostbench.app.commands.common import Device, Plugins, Refit, Stream
 def train(
     cache: Annotated[Path, typer.Argument(help="Folder of the cache.")],
     preset: Annotated[
-        str, typer.Option(help="Preset to start from: plain, baseline, full, or a method such as arcface.")
-    ] = "baseline",
+        str | None,
+        typer.Option(
+            help="Preset to start from: plain, baseline, full, or a method such as arcface; auto chooses one by "
+            "cross-validation on the training rows. [default: auto, or baseline if --set changes the training]"
+        ),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", help="OPTION=VALUE that overrides the preset; see `frostbench options`. Repeatable."),
@@ -28,7 +32,7 @@ def train(
         bool | None,
         typer.Option(
             "--compare-simple/--no-compare-simple",
-            help="Cross-validate lda, logreg and ridge for comparison. [default: if that is quick]",
+            help="Cross-validate lda, logreg and ridge for comparison. [default: if that is quick, not for auto]",
         ),
     ] = None,
     device: Device = "cpu",

@@ -22,6 +22,8 @@ from frostbench.heads.titles import named
 SpecT = TypeVar("SpecT", bound=BaseModel)
 Tree = dict[str, Any]
 
+AUTO = "auto"
+"""Name that `frostbench train` and `frostbench.fit` take in place of a preset to choose a configuration."""
 MOST_BYTES = 4 * 2**20
 """Maximum size of a settings file."""
 
@@ -151,6 +153,11 @@ def preset_names() -> tuple[str, ...]:
 
 def preset(name: str) -> Tree:
     """Return the differences of a preset from the defaults; an unknown name raises SettingsError."""
+    if name == AUTO:
+        raise SettingsError(
+            f"A bench and a comparison need fixed configurations, but {AUTO} is chosen for each table anew. Run "
+            f"`frostbench train CACHE`, and use the preset and options that it prints."
+        )
     return _packaged("presets", name)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from frostbench.heads.posthoc.crossfit import CrossFitted
 from frostbench.training.checks.data import check_data
 from frostbench.training.checks.streaming import check_folds_stream
-from frostbench.training.crossval.epoch_choice import full_first_stage, full_second_stage, paced
+from frostbench.training.crossval.epoch_choice import NO_EARLY_STOP, full_first_stage, full_second_stage, paced
 from frostbench.training.crossval.fold_fits import (
     CrossValidationState,
     StoppedError,
@@ -94,6 +94,52 @@ def cross_validate(
             return
         if stop():
             return
+
+
+def predict_out_of_fold(
+    runs: Sequence[RunSpec], data: Data, folds: Tensor, stop: Callable[[], bool] = never
+) -> Iterator[Event | FoldFitted | tuple[int, CrossFitted]]:
+    """Predict every row with a head that did not see it, without choosing epochs and without a final fit.
+
+    This takes less than half the time of `cross_validate`, for comparing runs that will be trained elsewhere. Every
+    fold trains for the number of epochs that the schedule gives for all rows, or that `early_stop.epoch` states.
+    Calibration and decisions are fitted to other folds. Runs yield FoldFitted after each fit, and finally their index
+    with predictions for each row, or Failed.
+
+    Args:
+        runs: the runs, whose second stages take no steps; each is evaluated on the first repeat.
+        data: all rows as the training part; the other parts are ignored.
+        folds: number [R, N] of the fold that holds out each training row.
+        stop: called as in `fit`; stopped runs yield nothing.
+
+    Raises:
+        ValueError: a run cannot be trained on data, or has a second stage that takes steps.
+    """
+    check_runs(runs, data)
+    if any(run.second.takes_steps for run in runs):
+        raise ValueError("A second stage that takes steps needs its epochs chosen. Use `cross_validate`.")
+    for numbers in grouped(runs, data):
+        state = _initial_state(numbers, runs, data, folds[:1], stop)
+        state.repeat, state.fits = 0, len(state.evaluated_folds)
+        state.active = {number: _without_early_stop(run) for number, run in state.active.items()}
+        try:
+            for event in predict_held_out(state):
+                if not isinstance(event, tuple):
+                    yield event
+                    continue
+                number, out_of_fold = event
+                try:
+                    yield number, choose_out_of_fold(state.requested[number], out_of_fold).predictions
+                except ValueError as error:
+                    yield state.fail(number, str(error))
+        except StoppedError:
+            return
+
+
+def _without_early_stop(run: RunSpec) -> RunSpec:
+    """Return the run trained to the end of its schedule, or to the epoch that it states."""
+    early_stop = NO_EARLY_STOP.model_copy(update={"epoch": run.train.early_stop.epoch})
+    return run.model_copy(update={"train": run.train.model_copy(update={"early_stop": early_stop})})
 
 
 def check_runs(runs: Sequence[RunSpec], data: Data) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from frostbench.benchmarks.arrays import cache_of
+from frostbench.benchmarks.auto.simple_heads import _best, better_simple_head
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
-from frostbench.benchmarks.comparison.simple_heads import _best, better_simple_head
 from frostbench.benchmarks.runs.keys import bench_rows
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record

@@ -6,25 +6,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import torch
 
+from frostbench.benchmarks.auto.held_out import cross_validated
 from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
 from frostbench.benchmarks.comparison.metrics import MAIN, metrics_of
-from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.streaming import opened_to_train
 from frostbench.benchmarks.settings.parsing import parse, preset, with_changes
 from frostbench.benchmarks.settings.plan import BenchSpec
-from frostbench.embedcache.splits.cuts import merge_groups
-from frostbench.embedcache.splits.folds import make_folds
-from frostbench.embedcache.splits.making import Split
-from frostbench.embedcache.splits.spec import SplitSpec
-from frostbench.embedcache.table import FeatureTable
-from frostbench.training.crossval.crossval import CrossValidated, cross_validate
-from frostbench.training.data.part import Data
-from frostbench.training.metrics.classification import brier, confidence
 from frostbench.training.run import RunSpec
 
 SIMPLE: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -84,44 +75,14 @@ def better_simple_head(bench: BenchSpec, record: RunRecord, device: str = "cpu")
     trained = RunSpec.model_validate(record.full_spec)
     candidates = {options: _simple(trained, changes) for options, changes in SIMPLE.items()}
     candidates = {options: run for options, run in candidates.items() if run.head != trained.head}
-    frame, predictions = _held_out({"": trained} | candidates, table, split, device)
-    return _best(frame, predictions)
+    found = cross_validated({"": trained} | candidates, table, split, FOLDS, device, has_epochs=True)
+    return _best(found.frame, found.predictions)
 
 
 def _simple(trained: RunSpec, changes: Mapping[str, Any]) -> RunSpec:
     options = {name: value for name, value in changes.items() if name != "preset"}
     shared = {"columns": trained.columns, "background": trained.background, "seed": trained.seed}
     return parse(RunSpec, with_changes(preset(changes["preset"]), options)).model_copy(update=shared)
-
-
-def _held_out(
-    runs: Mapping[str, RunSpec], table: FeatureTable, split: Split, device: str
-) -> tuple[Frame, dict[str, Predictions]]:
-    """Return held-out predictions for the training rows by run; a run that fails has none."""
-    is_train = split.roles == "train"
-    groups = merge_groups(table.groups, table.content)[is_train]
-    folds = make_folds(table.labels[is_train], groups, SplitSpec(folds=FOLDS, test=0), table.has_groups)
-    data = table_to_data(table, split, device=device)
-    names, predictions = list(runs), dict[str, Predictions]()
-    for event in cross_validate(list(runs.values()), data, torch.from_numpy(folds)):
-        if isinstance(event, CrossValidated):
-            predictions[names[event.run]] = _predictions(event, data)
-    labels = table.labels[is_train].astype(np.int64)
-    group_indices = np.unique(groups, return_inverse=True)[1].astype(np.int64)
-    counts = np.bincount(labels, minlength=len(table.class_names))
-    background = tuple(table.class_names.index(name) for name in runs[""].background)
-    return Frame(labels, group_indices, counts, background), predictions
-
-
-def _predictions(event: CrossValidated, data: Data) -> Predictions:
-    labels, held_out = data.train.labels.cpu(), event.predictions
-    return Predictions(
-        held_out.predicted.numpy(),
-        confidence(held_out.log_p, labels, held_out.predicted)[0].double().numpy(),
-        confidence(held_out.logits.double().log_softmax(1), labels, held_out.predicted)[0].double().numpy(),
-        held_out.log_p.double().gather(1, labels[:, None]).squeeze(1).numpy(),
-        brier(held_out.log_p, labels).double().numpy(),
-    )
 
 
 def _best(frame: Frame, predictions: Mapping[str, Predictions]) -> Better | None:
