@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,10 @@ def _chosen(
         except CacheError as error:
             problem = problem or str(error)
             continue
-        return _best(found, folds, n_rows, left_out)
+        choice = _best(found, folds, n_rows, left_out)
+        if split.folds is None:
+            return choice
+        return replace(choice, reason=f"{choice.reason}; metrics on held-out rows are of the same rows")
     first = next(iter(runs))
     reason = f"{first} was taken without comparison, because the training rows cannot be cross-validated: {problem}"
     return Choice(first, CANDIDATES[first], left_out, reason)

@@ -174,7 +174,9 @@ def test_a_prior_for_deployment_needs_no_words(frostbench, cache, photos, tmp_pa
     given = "{" + ", ".join(f"{name}: {share}" for name, share in shares.items()) + "}"
     train_one(cache, "plain", base, 0, str(tmp_path / "results"), tmp_path / "plain", "cpu", refit=False, simple=False)
     deployed = [*base, f"posthoc.deploy_prior={given}"]
-    train_one(cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu", refit=False, simple=False)
+    train_one(
+        cache, "plain", deployed, 0, str(tmp_path / "results"), tmp_path / "deployed", "cpu", refit=False, simple=False
+    )
     (tmp_path / "prior.json").write_text(json.dumps(shares))
     words = {"plain": ["--prior", tmp_path / "prior.json"], "deployed": []}
     found = {}

@@ -19,6 +19,7 @@ from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.embedcache.outputs.places import OutputError
 from frostbench.embedcache.splits.making import load_or_make_split
+from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.table import read_table
 from frostbench.training.crossval.crossval import CrossValidated, cross_validate
 
@@ -173,6 +174,12 @@ def test_fewer_groups_give_fewer_folds(tmp_path):
     cache = cache_of(x, labels, np.arange(300) // 75, None, None, tmp_path / "cache").folder
     bench = BenchSpec(caches=(str(cache),), store=str(tmp_path / "store"), seeds=(0,), split=ALL)
     assert " in 3-fold cross-validation on 300 training rows" in choose(bench).reason
+
+
+def test_a_split_into_folds_is_said_to_reuse_the_rows(bench):
+    choice = choose(bench.model_copy(update={"split": SplitSpec(folds=3)}))
+    assert choice.reason.endswith("; metrics on held-out rows are of the same rows")
+    assert with_choice(bench)[1].reason.endswith(" training rows")
 
 
 def test_one_group_gives_the_first_candidate_and_the_reason(tmp_path):
