@@ -53,6 +53,9 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
     with (progress.folder / "epochs.jsonl").open("a", buffering=1, encoding="ascii") as epochs:
         for event in run_bench(bench, stop=stop, device=request.device, keep_stopped=True):
             holds = _count_holds(seeds_with_epochs, event)
+            if stop():
+                # The worker still has to write its end: without anything to save it could be killed before that.
+                holds = max(holds, progress.status.holds)
             if isinstance(event, RunEpoch):
                 _write_epoch(event, epochs)
                 # Seeds that train together report in turn: the status follows one of them until it ends.

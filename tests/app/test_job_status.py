@@ -42,3 +42,22 @@ def test_of_seeds_that_train_together_one_is_displayed(tmp_path, monkeypatch):
         '{"seed": 0',
         '{"seed": 1',
     ]
+
+
+def test_a_job_that_was_asked_to_stop_counts_as_saving_until_its_end(tmp_path, monkeypatch):
+    """Without anything to save, a worker is killed some seconds after the request, perhaps before it wrote its end."""
+
+    def events():
+        yield RunEpoch("c", "plain", 0, 1, 9, 1.0, dict.fromkeys(METRICS, 0.3), 1)
+        yield RunFailed("c", "plain", 0, "it diverged.")
+        holds.append(progress.status.holds)
+        yield RunEpoch("c", "plain", 1, 1, 9, 1.0, dict.fromkeys(METRICS, 0.3), 1)
+        (tmp_path / "cancel").touch()
+        yield RunFailed("c", "plain", 1, "it diverged.")
+        holds.append(progress.status.holds)
+
+    holds = []
+    monkeypatch.setattr("frostbench.app.jobs.training.run_bench", lambda *_, **__: events())
+    progress = Progress(tmp_path)
+    train(Request("A", "", {"caches": ["c"], "preset": "plain", "seeds": [0, 1]}, 1, "cpu", 0.0), progress)
+    assert holds == [0, 1]
