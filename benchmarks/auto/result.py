@@ -1,6 +1,7 @@
 """The result of a choice by preset `auto`."""
 
 import json
+import shlex
 from dataclasses import dataclass
 
 from frostbench.benchmarks.auto.candidates import Candidate
@@ -42,8 +43,9 @@ class Choice:
     @property
     def options(self) -> str:
         """Options of `frostbench train` that train the same configuration."""
-        changes = (f"--set {path}={json.dumps(value)}" for path, value in self.candidate.changes.items())
-        return " ".join([f"--preset {self.candidate.preset}", *changes])
+        changes = self.candidate.changes.items()
+        words = (f"{path}={value if isinstance(value, str) else json.dumps(value)}" for path, value in changes)
+        return " ".join([f"--preset {self.candidate.preset}", *(f"--set {shlex.quote(word)}" for word in words)])
 
     def __str__(self) -> str:
         width = max((len(one.name) for one in self.tried), default=0)

@@ -1,5 +1,7 @@
 """Preset auto chooses what cross-validation on the training rows says."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,15 +15,17 @@ from frostbench.benchmarks.arrays import cache_of
 from frostbench.benchmarks.auto.candidates import CANDIDATES, Candidate
 from frostbench.benchmarks.auto.choose import _best, choose, with_choice
 from frostbench.benchmarks.auto.held_out import HeldOut, cross_validated
+from frostbench.benchmarks.auto.result import Choice
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
 from frostbench.benchmarks.runs.evaluate import table_to_data
-from frostbench.benchmarks.settings.parsing import SettingsError
+from frostbench.benchmarks.settings.parsing import SettingsError, read_overrides
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 from frostbench.embedcache.outputs.places import OutputError
 from frostbench.embedcache.splits.making import load_or_make_split
 from frostbench.embedcache.splits.spec import SplitSpec
 from frostbench.embedcache.table import read_table
 from frostbench.training.crossval.crossval import CrossValidated, cross_validate
+from frostbench.training.run import RunSpec
 
 QUICK = {name: CANDIDATES[name] for name in ("lda", "ridge", "logreg, C=1")}
 
@@ -99,6 +103,17 @@ def test_the_choice_is_trained_and_told(cache, tmp_path):
     assert str(fitted.choice).splitlines()[-1].strip().startswith(f"--preset {candidate}")
     named = frostbench.fit(cache, preset=candidate, spec=fitted.choice.candidate.changes, store=tmp_path / "store")
     assert (named.record.key, named.choice) == (fitted.record.key, None)
+
+
+def test_the_printed_options_can_be_typed():
+    changes = {"head.body.hidden": [512], "train.loss.class_weight.kind": "effective", "head.classifier.c": 0.1}
+    options = Choice("mine", Candidate("mlp", changes), (), "of a reason").options
+    assert options == (
+        "--preset mlp --set 'head.body.hidden=[512]' --set train.loss.class_weight.kind=effective "
+        "--set head.classifier.c=0.1"
+    )
+    words = shlex.split(options)
+    assert read_overrides(words[3::2], RunSpec) == changes
 
 
 def test_a_choice_is_kept_in_the_store(bench, monkeypatch, tmp_path):
