@@ -105,7 +105,7 @@ def fit(
     options = {"preset": start, "base": settings, "seeds": [seed], "plugins": [str(file) for file in plugins]}
     with _bench(x, labels, groups, class_names, split, options, store) as (bench, given):
         bench, choice = with_choice(bench, device) if start == AUTO else (bench, None)
-        warnings = (*given.notes, *_run(bench, device))
+        warnings = (*given.notes, *(choice.warnings if choice else ()), *_run(bench, device))
         (key,) = bench_rows(bench)[0].rows[bench.preset]
         record = read_record(Path(bench.store), key)
         refitted, why_not = refitted_if_possible(bench, bench.caches[0], [record], device, refit)

@@ -70,7 +70,7 @@ def cross_validated(
         device: device of the fits, such as cpu or cuda.
         most_rows: number of rows from which a random part of the groups is used, with the same shares of the classes.
         progress: called after each fit.
-        has_epochs: whether to choose the epochs of each run on the folds, which takes twice the time; otherwise the
+        has_epochs: whether to choose the epochs of each run on the folds, which fits every fold twice; otherwise the
             schedules are trained to their end.
 
     Raises:

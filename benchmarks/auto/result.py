@@ -41,6 +41,11 @@ class Choice:
     reason: str
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What needs attention: the first candidate was taken because none could be cross-validated."""
+        return () if any(one.macro_f1 is not None for one in self.tried) else (f"auto: {self.reason}",)
+
+    @property
     def options(self) -> str:
         """Options of `frostbench train` that train the same configuration."""
         changes = self.candidate.changes.items()

@@ -12,7 +12,7 @@ from frostbench.benchmarks.comparison.deltas import BETTER, WORSE
 from frostbench.benchmarks.results.boundaries import drawing
 from frostbench.benchmarks.results.costs import costs
 from frostbench.benchmarks.results.curves import gain_by_scatter, gate_curves, temperature_curves
-from frostbench.benchmarks.results.markdown import table_head, table_line
+from frostbench.benchmarks.results.markdown import table_head, table_line, write_below
 from frostbench.benchmarks.results.parts import Part
 from frostbench.embedcache.outputs.tables import write_frame
 from frostbench.embedcache.outputs.writing import write_text
@@ -28,15 +28,12 @@ SIDES = {"before": "before temperature scaling", "after": "after temperature sca
 
 def write_page(parts: Sequence[Part], out: Path) -> Path:
     """Write the tables and figures below the marker of the page; the text above it is kept."""
-    page = out / "calibration.md"
-    above = page.read_text(encoding="utf-8").split(MARKER)[0] if page.is_file() else "# Calibration\n\n"
     (out / "images").mkdir(parents=True, exist_ok=True)
     lines = [*ranks(parts), *over_and_under(parts), *figures(parts, out), *ood_detection(parts), *spent(parts)]
     for part in parts:
         lines += tables(part)
         save(part, out)
-    write_text(page, above + MARKER + "\n\n" + "\n".join(lines) + "\n")
-    return page
+    return write_below(out / "calibration.md", MARKER, "Calibration", lines)
 
 
 def save(part: Part, out: Path) -> None:

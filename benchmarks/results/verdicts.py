@@ -7,7 +7,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from frostbench.benchmarks.results.levels import RegimeResult, interval_of, simulate
-from frostbench.benchmarks.results.markdown import table_head, table_line
+from frostbench.benchmarks.results.markdown import table_head, table_line, write_below
 from frostbench.benchmarks.results.nulls import BETTER, NULLS, Regime
 from frostbench.embedcache.extraction.pipeline import usable_cores
 
@@ -42,13 +42,9 @@ def regenerate(out: Path, tables: int) -> Iterator[str]:
 
 def write_page(nulls: Sequence[RegimeResult], better: Sequence[RegimeResult], out: Path) -> Path:
     """Write the tables below the marker of the page; the text above it is kept."""
-    page = out / "verdicts.md"
-    above = page.read_text(encoding="utf-8").split(MARKER)[0] if page.is_file() else "# Verdicts\n\n"
     lines = [*regime_table("Regimes without a difference", NULLS), *levels(nulls), *compared(nulls)]
     lines += [*regime_table("Regimes with a difference", BETTER), *powers(better)]
-    out.mkdir(parents=True, exist_ok=True)
-    page.write_text(above + MARKER + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    return page
+    return write_below(out / "verdicts.md", MARKER, "Verdicts", lines)
 
 
 def regime_table(title: str, regimes: Sequence[Regime]) -> list[str]:

@@ -17,8 +17,15 @@ def test_a_run_with_a_buffer_streams_and_says_so(frostbench, cache, tmp_path):
 
 
 def test_a_run_without_a_buffer_is_told_what_to_set(frostbench, cache, tmp_path):
+    result = frostbench("train", cache, "--preset", "baseline", "--stream", "always", "--store", tmp_path / "runs")
+    assert result.status == 2
+    assert "train.sampler.buffer_rows=null needs all" in result.err
+    assert "Vectors stay on disk: stream=always was requested" in result.err
+
+
+def test_a_choice_on_vectors_that_stay_on_disk_is_told_the_same(frostbench, cache, tmp_path):
     result = frostbench("train", cache, "--stream", "always", "--store", tmp_path / "runs")
     assert result.status == 2
-    assert "needs all" in result.err
+    assert "head.classifier.kind=lda needs all" in result.err
     assert "such as train.sampler.buffer_rows=65536" in result.err
     assert "Vectors stay on disk: stream=always was requested" in result.err

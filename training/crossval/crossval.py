@@ -101,10 +101,10 @@ def predict_out_of_fold(
 ) -> Iterator[Event | FoldFitted | tuple[int, CrossFitted]]:
     """Predict every row with a head that did not see it, without choosing epochs and without a final fit.
 
-    This takes less than half the time of `cross_validate`, for comparing runs that will be trained elsewhere. Every
-    fold trains for the number of epochs that the schedule gives for all rows, or that `early_stop.epoch` states.
-    Calibration and decisions are fitted to other folds. Runs yield FoldFitted after each fit, and finally their index
-    with predictions for each row, or Failed.
+    For comparing runs that will be trained elsewhere: one fit per fold, where `cross_validate` needs two for heads that
+    are trained by steps, and a final fit for all. Every fold trains for the number of epochs that the schedule gives
+    for all rows, or that `early_stop.epoch` states. Calibration and decisions are fitted to other folds. Runs yield
+    FoldFitted after each fit, and finally their index with predictions for each row, or Failed.
 
     Args:
         runs: the runs, whose second stages take no steps; each is evaluated on the first repeat.

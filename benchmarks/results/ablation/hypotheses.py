@@ -10,11 +10,10 @@ import pandas as pd
 from frostbench.benchmarks.comparison.deltas import BETTER, WORSE
 from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.results.ablation.pages import MARKER, TITLES
-from frostbench.benchmarks.results.ablation.running import compared
+from frostbench.benchmarks.results.ablation.running import LeftOut, compared
 from frostbench.benchmarks.results.ablation.tables import frame_of
-from frostbench.benchmarks.results.markdown import table_head, table_line
+from frostbench.benchmarks.results.markdown import table_head, table_line, write_below
 from frostbench.benchmarks.settings.parsing import load_yaml
-from frostbench.embedcache.outputs.writing import write_text
 
 NAME = "hypotheses"
 
@@ -85,14 +84,12 @@ def regenerate(work: Path, out: Path) -> Iterator[str]:
         lines += _lines(one, frame, stated["worthwhile"])
         details += _details(one, frame)
         yield f"judged {one['id']}"
-    path, marker = out / f"{NAME}.md", MARKER.format(NAME)
-    above = path.read_text(encoding="utf-8").split(marker)[0] if path.is_file() else "# Hypotheses\n\n"
-    write_text(path, above + marker + "\n\n" + "\n".join([*lines, "", *details]) + "\n")
-    yield f"wrote {path}"
+    yield f"wrote {write_below(out / f'{NAME}.md', MARKER.format(NAME), 'Hypotheses', [*lines, '', *details])}"
 
 
 def _frame(bench: str, against: str, work: Path) -> pd.DataFrame:
-    frames = [frame_of(trial, comparison) for trial, comparison in compared(bench, work, against)]
+    found = (one for one in compared(bench, work, against) if not isinstance(one, LeftOut))
+    frames = [frame_of(trial, comparison) for trial, comparison in found]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 

@@ -1,6 +1,7 @@
 """Embeds the images and trains the runs of the pages on the shipped benches."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from frostbench.benchmarks.comparison.compare import Comparison, compare
@@ -42,13 +43,23 @@ def train(page: str, work: Path, parts: Sequence[str]) -> Iterator[str]:
                     yield f"{bench} on {trial.name}: {event.trained} runs trained, {event.skipped} found"
 
 
-def compared(bench: str, work: Path, baseline: str | None = None) -> Iterator[tuple[Trial, Comparison]]:
-    """Yield the comparison on test rows of each trial whose runs are all there; the others are left out."""
+@dataclass(frozen=True)
+class LeftOut:
+    """A trial without a comparison, and why: its cache is missing, or runs are missing or damaged."""
+
+    trial: Trial
+    reason: str
+
+
+def compared(bench: str, work: Path, baseline: str | None = None) -> Iterator[tuple[Trial, Comparison] | LeftOut]:
+    """Yield the comparison on test rows of each trial, or why it has none."""
     for trial in trials(bench, work):
-        if not Path(trial.bench.caches[0]).is_dir():
+        cache = Path(trial.bench.caches[0])
+        if not cache.is_dir():
+            yield LeftOut(trial, f"the cache {cache} does not exist")
             continue
         try:
             (chosen,) = chosen_rows(trial.bench)
             yield trial, compare(Path(trial.bench.store), chosen.rows, baseline, "test", title=bench)
-        except StoreError:
-            continue
+        except StoreError as error:
+            yield LeftOut(trial, str(error))

@@ -100,6 +100,7 @@ def test_the_choice_is_trained_and_told(cache, tmp_path):
     candidate = QUICK[fitted.choice.name].preset
     assert fitted.record.full_spec["head"]["classifier"]["kind"] == candidate
     assert f"auto: {fitted.choice.reason}" in str(fitted)
+    assert not any(warning.startswith("auto: ") for warning in fitted.warnings)
     assert str(fitted.choice).splitlines()[-1].strip().startswith(f"--preset {candidate}")
     named = frostbench.fit(cache, preset=candidate, spec=fitted.choice.candidate.changes, store=tmp_path / "store")
     assert (named.record.key, named.choice) == (fitted.record.key, None)
@@ -204,6 +205,7 @@ def test_one_group_gives_the_first_candidate_and_the_reason(tmp_path):
     choice = choose(bench)
     assert choice.name == "lda"
     assert choice.reason.startswith("lda was taken without comparison, because the training rows cannot be cross-val")
+    assert choice.warnings == (f"auto: {choice.reason}",)
 
 
 def test_a_large_table_is_sampled_by_group(cache, bench):

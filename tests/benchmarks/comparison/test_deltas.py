@@ -34,8 +34,8 @@ def drawn_model(rng, labels, groups, seeds, seed_noise):
 
 @pytest.mark.parametrize(("n_groups", "seeds", "seed_noise"), [(20, 1, 0.0), (60, 1, 0.0), (300, 3, 0.15)])
 def test_equal_methods_rarely_differ(n_groups, seeds, seed_noise):
-    """A against A at level 0.05: at most 5 % of 120 cases plus three standard errors (6 %)."""
-    rng, cases, wrong = np.random.default_rng(3), 120, {"macro_f1_fg": 0, "accuracy": 0}
+    """A against A at level 0.05: at most 5 % of 200 cases plus three standard errors (4.6 %)."""
+    rng, cases, wrong = np.random.default_rng(3), 200, {"macro_f1_fg": 0, "accuracy": 0}
     for _ in range(cases):
         labels = np.repeat(rng.choice(6, n_groups, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), 2)
         frame = Frame(labels, np.repeat(np.arange(n_groups), 2), np.full(6, 50))
@@ -44,7 +44,7 @@ def test_equal_methods_rarely_differ(n_groups, seeds, seed_noise):
         table = deltas_of(paired, 200, int(rng.integers(2**31)))
         for metric in wrong:
             wrong[metric] += bool((table.loc[table["metric"] == metric, "p"] < 0.05).any())
-    assert max(wrong.values()) / cases <= 0.05 + 0.06, wrong
+    assert max(wrong.values()) / cases <= 0.05 + 0.046, wrong
 
 
 def paired_of(frame, rows, reason="all_epochs"):

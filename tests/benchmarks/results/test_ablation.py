@@ -77,6 +77,7 @@ def test_a_page_is_made_from_finished_runs(one_trial, tmp_path):
     text = (out / "full.md").read_text()
     assert text.startswith(f"# By hand\n\n{marker}\n\n## full_ablation\n")
     assert "old" not in text
+    assert "Not run: coins, lite0; coins, lite2; coins, dinov2_small; " in text
     frame = read_tables(out, ["full_ablation"])
     line = frame[(frame["row"] == "lda") & (frame["metric"] == "macro_f1_fg")].iloc[0]
     assert f"| lda | {line['delta']:+.3f} [{line['low']:+.3f}, {line['high']:+.3f}]" in text
@@ -87,9 +88,19 @@ def test_a_page_is_made_from_finished_runs(one_trial, tmp_path):
 
 
 def test_runs_that_are_missing_are_left_out(one_trial, tmp_path):
-    assert list(running.compared("full_ablation", tmp_path)) == []
+    (left_out,) = running.compared("full_ablation", tmp_path)
+    assert left_out.trial == one_trial
+    told = pages.regenerate("full", None, tmp_path, tmp_path, ("report",), ())
+    assert next(told).startswith("left out full_ablation on toy, lite0: ")
     with pytest.raises(ValueError, match=r"has no results of full_ablation. Run `--step train`"):
-        list(pages.regenerate("full", None, tmp_path, tmp_path, ("report",), ()))
+        list(told)
+
+
+def test_a_trial_without_a_cache_is_left_out_with_the_reason(one_trial, tmp_path, monkeypatch):
+    away = Trial(one_trial.bench.model_copy(update={"caches": ("no_such_cache",)}), "toy", "efficientnet_lite0")
+    monkeypatch.setattr(running, "trials", lambda name, work, parts=(): iter([away]))
+    (left_out,) = running.compared("full_ablation", tmp_path)
+    assert left_out.reason == "the cache no_such_cache does not exist"
 
 
 def test_a_claim_is_judged_against_the_row_that_it_names(one_trial, tmp_path):

@@ -3,13 +3,11 @@
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 
-import pandas as pd
 import pytest
 import yaml
 from short_benches import bench_of, kinds
@@ -200,26 +198,22 @@ def test_a_bench_that_is_killed_ends_with_the_store_of_one_that_was_not(cache, b
     store = cache.parent / "runs"
     for count in (1, 4, 9):
         process = start(bench_file)
-        while len(list(store.glob("runs/*/record.json"))) < count and process.poll() is None:
+        while len(list(store.glob("runs/*/record.json"))) < count:
+            assert process.poll() is None
             time.sleep(0.005)
         process.kill()
-        assert process.wait() in (-signal.SIGKILL, 0), "the bench failed"
+        process.wait()
     assert start(bench_file).wait(300) == 0
     for folder in (store, tmp_path / "whole"):
         assert [path.name for path in (folder / "claims").iterdir()] == [".lock"]
     names = [sorted(str(p.relative_to(f)) for p in f.glob("runs/*/*")) for f in (store, tmp_path / "whole")]
     assert names[0] == names[1]
     assert len(list(store.glob("runs/*/record.json"))) == 12
-    # The runs that were left trained in smaller stacks, which some processors round differently.
     for path in store.glob("runs/*/outcomes.parquet"):
-        mine, other = (pd.read_parquet(p) for p in (path, tmp_path / "whole" / path.relative_to(store)))
-        pd.testing.assert_frame_equal(mine, other, rtol=1e-4, atol=1e-5)
+        assert path.read_bytes() == (tmp_path / "whole" / path.relative_to(store)).read_bytes()
     for path in store.glob("runs/*/record.json"):
         mine, other = (json.loads(p.read_text()) for p in (path, tmp_path / "whole" / path.relative_to(store)))
-        for role, evaluation in mine["evaluations"].items():
-            wanted = other["evaluations"][role]["metrics"]
-            known = {name: value for name, value in evaluation["metrics"].items() if value is not None}
-            assert known == pytest.approx({n: v for n, v in wanted.items() if v is not None}, rel=1e-4, abs=1e-5)
+        assert mine["evaluations"] == other["evaluations"]
 
 
 def test_the_end_of_a_bench_is_the_last_event(cache):
