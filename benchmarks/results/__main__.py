@@ -7,7 +7,8 @@ scale and writes the generated part of docs/results/defaults.md; `--part digits`
 
 `phases`, `full` and `factorial` run shipped benches on all data sets; `--part coins/lite0` embeds and trains only that
 data set and backbone. `hypotheses` judges the claims of docs/results/hypotheses.yaml on their runs, and `explorer`
-makes one page to search all of their results. `all` makes every page.
+makes one page to search all of their results. `five_liners [DATA]` compares presets with scikit-learn's classifiers;
+`--part` and `--draws` are as for `defaults`. `all` makes every page.
 
 DATA is a folder with coins.tar, blood_cells.tar, grocery.tar and plankton.tar, or with these unpacked: a folder of
 images each, with manifest.csv (path, label, group, split). `calibration` and the shipped benches can be interrupted and
@@ -26,6 +27,7 @@ from frostbench.benchmarks.results.ablation.running import PAGES
 from frostbench.benchmarks.results.calibration import STEPS
 from frostbench.benchmarks.results.defaults import page as defaults
 from frostbench.benchmarks.results.explorer import build as explorer
+from frostbench.benchmarks.results.five_liners import page as five_liners
 
 ALL = "all"
 """Stands for every page."""
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--tables", type=int, default=verdicts.TABLES, help="verdicts: simulated tables per regime")
     parser.add_argument("--before", type=Path, help="defaults: checkout of an older version to compare with")
-    parser.add_argument("--draws", type=int, default=defaults.DRAWS, help="defaults: random splits of each table")
+    parser.add_argument("--draws", type=int, help="defaults and five_liners: random splits of each table")
     options = parser.parse_args(arguments)
     if options.page in ("calibration", ALL) and options.data is None:
         parser.error(f"{options.page} needs DATA, the folder of the images")
@@ -67,7 +69,10 @@ def _pages() -> dict[str, Callable[[argparse.Namespace], Iterable[str]]]:
         "posthoc": lambda _: posthoc.lines(),
         "verdicts": lambda o: verdicts.regenerate(o.out, o.tables),
         "calibration": lambda o: calibration.regenerate(o.data, o.work, o.out, o.step or STEPS, o.part),
-        "defaults": lambda o: defaults.written(o.data, o.work, o.out, o.part or (), o.before, o.draws),
+        "defaults": lambda o: defaults.written(
+            o.data, o.work, o.out, o.part or (), o.before, o.draws or defaults.DRAWS
+        ),
+        "five_liners": lambda o: five_liners.written(o.data, o.work, o.out, o.part or (), o.draws),
         **{name: partial(_on_benches, name) for name in PAGES},
     }
 

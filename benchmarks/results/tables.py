@@ -1,7 +1,7 @@
-"""Vectors for docs/results/defaults.md: solar cells, images of DATA, digits, and two simulated tables."""
+"""Vectors for the pages defaults.md and five_liners.md: solar cells, images of DATA, digits, two simulated tables."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,8 +38,8 @@ class Table(NamedTuple):
     is_drawn: bool = False
 
 
-def tables(data: Path | None, work: Path) -> dict[str, Callable[[int], Table]]:
-    """Return a function from draw to table for each table name; image tables are omitted without a data folder."""
+def tables(data: Path | None, work: Path, sources: Sequence[Source] = SOURCES) -> dict[str, Callable[[int], Table]]:
+    """Return a function from draw to table for each table name; tables of images are omitted without a data folder."""
     makers: dict[str, Callable[[int], Table]] = {
         "solar cells": _always(partial(_solar, work)),
         "drawn as CLIP's": lambda draw: drawn_as_clip(np.random.default_rng(draw)),
@@ -47,7 +47,7 @@ def tables(data: Path | None, work: Path) -> dict[str, Callable[[int], Table]]:
         "20,000 drawn": lambda draw: drawn(np.random.default_rng(draw + 1)),
     }
     if data is not None:
-        makers |= {source.name.replace("_", " "): _always(partial(_images, data, work, source)) for source in SOURCES}
+        makers |= {source.name.replace("_", " "): _always(partial(_images, data, work, source)) for source in sources}
     return makers
 
 

@@ -70,10 +70,14 @@ class Code:
     title: str
     folder: Path
 
-    def digest(self) -> str:
-        """Return a digest of all files that affect a fit, so that results of other code are not reused."""
+    def digest(self, more: Sequence[str] = ()) -> str:
+        """Return a digest of all files that affect a fit, so that results of other code are not reused.
+
+        Args:
+            more: further folders that affect it.
+        """
         digest = hashlib.sha256()
-        for part in ("configs", "embedcache", "heads", "training"):
+        for part in ("configs/presets", "embedcache", "heads", "training", *more):
             for file in sorted((self.folder / part).rglob("*")):
                 if file.suffix in (".py", ".yaml"):
                     digest.update(file.read_bytes())

@@ -9,7 +9,6 @@ from frostbench.benchmarks.results.defaults.sections import (
     beside_logreg,
     by_scale,
     few_rows,
-    five_liners,
     handed_over,
     ties,
 )
@@ -27,7 +26,7 @@ def written(
     out: Path,
     names: Sequence[str] = (),
     before: Path | None = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
 ) -> Iterator[str]:
     """Yield the lines of the tables, and write them below the marker of the page once all are done.
 
@@ -37,15 +36,15 @@ def written(
         out: folder of the page.
         names: tables to run; empty means all.
         before: checkout of an older version to compare with, or None.
-        draws: number of random splits, or simulations, of each table; at least 2.
+        draws: number of random splits, or simulations, of each table; at least 2, by default `DRAWS`.
 
     Raises:
         ValueError: a table name is unknown, `before` is not a checkout, or there are fewer than 2 draws.
     """
-    setting = _setting(data, work, names, before, draws)
+    setting = _setting(data, work, names, before, DRAWS if draws is None else draws)
     out.mkdir(parents=True, exist_ok=True)
     lines = list[str]()
-    sections = [five_liners, ties, by_scale, beside_logreg, few_rows] + ([handed_over] if before else [])
+    sections = [ties, by_scale, beside_logreg, few_rows] + ([handed_over] if before else [])
     for section in sections:
         for line in section(setting):
             lines.append(line)

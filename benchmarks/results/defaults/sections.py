@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from frostbench.benchmarks.results.defaults.cuts import Roles, cut, few, overlap_of
-from frostbench.benchmarks.results.defaults.five_liners import beside_five_liners
 from frostbench.benchmarks.results.defaults.jobs import Code, Fit, Job, Work, done
 from frostbench.benchmarks.results.defaults.scores import Difference, Score, difference, logreg, mean, score
 from frostbench.benchmarks.results.markdown import table_line
@@ -167,11 +166,6 @@ def handed_over(setting: Setting) -> Iterator[str]:
 def _handed(is_today: bool, roles: Roles, draw: int) -> list[Job]:
     """Return the job of a default head; earlier versions did not refit by default and did not accept None."""
     return [Job("baseline", tuple(roles), seed=draw, refit=None if is_today else False)]
-
-
-def five_liners(setting: Setting) -> Iterator[str]:
-    """Yield the tables of today's presets beside scikit-learn's classifiers."""
-    return beside_five_liners(setting.makers, setting.draws, setting.folder / "five")
 
 
 class _Drawn(NamedTuple):

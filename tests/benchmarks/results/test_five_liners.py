@@ -5,9 +5,17 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import RidgeClassifierCV
 
-from frostbench.benchmarks.results.defaults import five_liners
 from frostbench.benchmarks.results.defaults.cuts import cut
-from frostbench.benchmarks.results.defaults.five_liners import PEERS, PRESETS, SMALLEST_P, Fit, _kept, fitted
+from frostbench.benchmarks.results.five_liners import page
+from frostbench.benchmarks.results.five_liners.fitting import (
+    PEERS,
+    PRESETS,
+    SMALLEST_P,
+    Fit,
+    _kept,
+    fitted,
+    takes_too_long,
+)
 from frostbench.benchmarks.results.tables import Table
 
 
@@ -60,10 +68,31 @@ def test_tables_name_the_best_and_the_difference(monkeypatch, tmp_path):
             sure[fit.method] * t + (1 - sure[fit.method]) / 2 * (1 - t) for fit, t in zip(fits, truths, strict=True)
         ]
 
-    monkeypatch.setattr(five_liners, "all_fitted", answer)
-    lines = list(five_liners.beside_five_liners({"toy": toy}, 2, tmp_path))
+    monkeypatch.setattr(page, "all_fitted", answer)
+    lines = list(page.beside_five_liners({"toy": toy}, 2, tmp_path))
     macro, nll, against = (line for line in lines if line.startswith("| toy"))
     assert macro.count("**1.000**") == 2
     assert nll.startswith(f"| toy | **{-np.log(0.9):.3f}** |")
     gain = -np.log(0.9) + np.log(sure["HistGB"])
     assert against.endswith(f"+0.000 [+0.000, +0.000] / **{gain:+.3f} [{gain:+.3f}, {gain:+.3f}]** |")
+    (auto,) = (line for line in lines if line.startswith("| auto | "))
+    # The best peer has the probability .9 - 7 * .4 / 12 = .667.
+    assert auto == f"| auto | +0.000 | {-np.log(0.9) + np.log(sure['LogisticRegressionCV']):+.3f} |"
+
+
+def test_slow_classifiers_are_left_out_on_large_tables(monkeypatch, tmp_path):
+    large = Table(np.zeros((500_001, 1), np.float32), np.arange(500_001) % 2)
+    assert [m for m in (*PRESETS, *PEERS) if takes_too_long(m, large)] == ["LogisticRegressionCV", "SVC", "HistGB"]
+    assert not takes_too_long("SVC", Table(large.x[1:], large.labels[1:]))
+    monkeypatch.setattr(page, "takes_too_long", lambda method, table: method == "SVC")
+    monkeypatch.setattr(page, "all_fitted", lambda fits, folder: [np.full((27, 3), 1 / 3) for _ in fits])
+    cells = [line.split("|") for line in page.beside_five_liners({"toy": toy}, 2, tmp_path) if line.startswith("| toy")]
+    own = [line[2 + len(PRESETS) : -1] if len(line) > 10 else line[2:-1] for line in cells]
+    assert [[not cell.strip() for cell in line].index(True) for line in own[::2]] == [list(PEERS).index("SVC")] * 2
+
+
+def test_the_page_refuses_unknown_tables_and_a_single_draw(tmp_path):
+    with pytest.raises(ValueError, match=r"A part must be one of .*'digits'.*, got \['coins'\]. For parts with images"):
+        next(page.written(None, tmp_path, tmp_path, ["coins"]))
+    with pytest.raises(ValueError, match=r"An interval needs at least 2 draws, got 1. Raise --draws."):
+        next(page.written(None, tmp_path, tmp_path, ["digits"], 1))

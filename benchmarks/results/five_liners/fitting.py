@@ -1,9 +1,9 @@
-"""What five lines of scikit-learn get on the same vectors and rows as `frostbench.fit` with a preset."""
+"""Fits five lines of scikit-learn, and `frostbench.fit` with a preset, to the same vectors and rows."""
 
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,10 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from frostbench.benchmarks.comparison.frame import Floats
-from frostbench.benchmarks.results.defaults.cuts import Roles, cut, overlap_of
+from frostbench.benchmarks.results.defaults.cuts import Roles
 from frostbench.benchmarks.results.defaults.jobs import NOW, Code
-from frostbench.benchmarks.results.defaults.scores import Score, difference, score
-from frostbench.benchmarks.results.markdown import table_head, table_line
 from frostbench.benchmarks.results.tables import Table
 from frostbench.embedcache.extraction.pipeline import usable_cores
 
@@ -33,22 +31,21 @@ PEERS: Mapping[str, Callable[[], Any]] = MappingProxyType(
     {
         "LogisticRegressionCV": lambda: make_pipeline(
             StandardScaler(),
-            LogisticRegressionCV(Cs=np.logspace(-5, 0, 6), cv=3, max_iter=500, scoring="neg_log_loss"),
+            LogisticRegressionCV(max_iter=500, scoring="neg_log_loss"),
         ),
         "RidgeClassifierCV": lambda: make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(0, 5, 6))),
         "LDA": lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
         "SVC": lambda: make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False)),
         "kNN": lambda: make_pipeline(StandardScaler(), KNeighborsClassifier()),
-        "HistGB": lambda: HistGradientBoostingClassifier(max_iter=50, random_state=0),
+        "HistGB": lambda: HistGradientBoostingClassifier(random_state=0),
     }
 )
-"""scikit-learn's classifiers; LogisticRegressionCV and HistGB get less than their defaults, to save time (`SAVED`)."""
-SAVED = (
-    "To save time, LogisticRegressionCV has 3 folds and 6 values of C (default 5 and 10), and HistGB 50 iterations "
-    "(default 100)."
-)
+"""scikit-learn's classifiers at their defaults, except that logistic regression may take 500 iterations, not 100, and
+chooses its strength by likelihood."""
 WITHOUT_PROBABILITIES = ("RidgeClassifierCV",)
 PRESETS = ("auto", "baseline", "plain", "logreg", "lda", "ridge", "full")
+SLOW, MOST_CELLS = ("LogisticRegressionCV", "SVC", "HistGB"), 1_000_000
+"""Classifiers that take hours where rows times classes exceed this number, and are left out there."""
 SMALLEST_P = 1e-6
 """Probabilities are raised to this, because kNN's are 0 for classes without a neighbour."""
 
@@ -61,6 +58,11 @@ class Fit(NamedTuple):
     name: str
     roles: Roles
     draw: int
+
+
+def takes_too_long(method: str, table: Table) -> bool:
+    """Return whether a classifier is left out on a table."""
+    return method in SLOW and len(table.labels) * (int(table.labels.max()) + 1) > MOST_CELLS
 
 
 def all_fitted(fits: Sequence[Fit], folder: Path) -> list[Floats]:
@@ -80,7 +82,8 @@ def _one_thread() -> None:
 
 
 def _kept(fit: Fit, folder: Path) -> Floats:
-    code = Code("now", NOW).digest() if fit.method in PRESETS else "scikit-learn"
+    more = ("benchmarks/auto",) if fit.method == "auto" else ()
+    code = Code("now", NOW).digest(more) if fit.method in PRESETS else "scikit-learn"
     rows = hashlib.sha256(fit.table.x.tobytes() + fit.table.labels.tobytes() + fit.roles.tobytes()).hexdigest()[:12]
     path = folder / f"{fit.name.replace(' ', '_')}-{fit.method}-{fit.draw}-{rows}-{code}.npy"
     if not path.exists():
@@ -119,58 +122,3 @@ def _ours(preset: str, table: Table, kept: Any, tested: Any, seed: int) -> tuple
     groups = None if table.groups is None else table.groups[kept]
     head = fit(table.x[kept], table.labels[kept], preset=preset, groups=groups, split={"test": 0}, seed=seed)
     return head.classes, head.predict_proba(table.x[tested])
-
-
-def beside_five_liners(makers: Mapping[str, Callable[[int], Table]], draws: int, folder: Path) -> Iterator[str]:
-    """Yield tables of macro F1 and NLL of all presets and peers, and how `auto` stands against the best peer.
-
-    Args:
-        makers: function from draw to table, by table name.
-        draws: number of random splits, or simulations, of each table; at least 2.
-        folder: folder of finished fits.
-    """
-    methods = (*PRESETS, *PEERS)
-    scores: dict[tuple[str, str], list[Score]] = {}
-    overlaps: dict[str, float] = {}
-    for name, make in makers.items():
-        tables = [make(draw) for draw in range(draws)]
-        roles = [cut(table, draw) for draw, table in enumerate(tables)]
-        overlaps[name] = overlap_of(tables[-1], roles[-1])
-        fits = [Fit(m, tables[d], name, roles[d], d) for m in methods for d in range(draws)]
-        found = all_fitted(fits, folder)
-        for fit, p in zip(fits, found, strict=True):
-            scores.setdefault((name, fit.method), []).append(_score(p, fit))
-    yield from ("## Beside five lines of scikit-learn", "")
-    yield f"Means over {draws} draws, on the same vectors; every method gets all rows except the test rows. The best"
-    yield from ("preset and the best classifier of scikit-learn are bold.", SAVED, "")
-    for key, title in (("macro_f1", "Macro F1"), ("nll", "NLL")):
-        yield from (f"{title}:", "", *table_head("vectors", methods))
-        for name in makers:
-            means = {m: float(np.mean([getattr(s, key) for s in scores[name, m]])) for m in methods}
-            yield table_line([name, *_with_best(means, key)])
-        yield ""
-    yield from ("`auto` less each of them, with 95 % intervals:", "", *table_head("macro F1 / NLL", [*PEERS]))
-    for name in makers:
-        cells = [_against(scores[name, "auto"], scores[name, peer], overlaps[name], peer) for peer in PEERS]
-        yield table_line([name, *cells])
-    yield ""
-
-
-def _score(p: Floats, fit: Fit) -> Score:
-    """Score probabilities, of which training rows are all rows except test rows."""
-    return score(p, fit.table, np.where(fit.roles == "test", "test", "train"))
-
-
-def _with_best(means: Mapping[str, float], key: str) -> list[str]:
-    """Return a cell per method, with the best preset and the best peer in bold."""
-    usable = {m: value for m, value in means.items() if key == "macro_f1" or m not in WITHOUT_PROBABILITIES}
-    best = max if key == "macro_f1" else min
-    marked = [best((m for m in side if m in usable), key=usable.__getitem__) for side in (PRESETS, tuple(PEERS))]
-    texts = {m: f"{value:.3f}" for m, value in usable.items()}
-    return [f"**{texts[m]}**" if m in marked else texts.get(m, "") for m in means]
-
-
-def _against(ours: Sequence[Score], theirs: Sequence[Score], overlap: float, peer: str) -> str:
-    keys = ("macro_f1",) if peer in WITHOUT_PROBABILITIES else ("macro_f1", "nll")
-    found = [difference([getattr(s, k) for s in ours], [getattr(s, k) for s in theirs], overlap) for k in keys]
-    return " / ".join(f"**{value}**" if value.low > 0 or value.high < 0 else str(value) for value in found)

@@ -1,0 +1,1 @@
+"""Generator of the page that compares presets with five lines of scikit-learn."""
