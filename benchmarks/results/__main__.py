@@ -5,10 +5,10 @@ verdicts, from simulations. Neither needs images. `defaults [DATA]` evaluates he
 scale and writes the generated part of docs/results/defaults.md; `--part digits` runs only the table of that name,
 `--before FOLDER` compares with the heads of an older checkout, and DATA adds tables of images.
 
-`phases`, `full` and `factorial` run shipped benches on all data sets; `--part coins/lite0` embeds and trains only that
-data set and backbone. `hypotheses` judges the claims of docs/results/hypotheses.yaml on their runs, and `explorer`
-makes one page to search all of their results. `five_liners [DATA]` compares presets with scikit-learn's classifiers;
-`--part` and `--draws` are as for `defaults`. `all` makes every page.
+`phases`, `full`, `factorial` and `tuned` run shipped benches on all data sets; `--part coins/lite0` embeds and trains
+only that data set and backbone. `hypotheses` judges the claims of docs/results/hypotheses.yaml on their runs, and
+`explorer` makes one page to search all of their results. `five_liners [DATA]` compares presets with scikit-learn's
+classifiers; `--part` and `--draws` are as for `defaults`. `all` makes every page.
 
 DATA is a folder with coins.tar, blood_cells.tar, grocery.tar and plankton.tar, or with these unpacked: a folder of
 images each, with manifest.csv (path, label, group, split). `calibration` and the shipped benches can be interrupted and

@@ -1,1 +1,1 @@
-"""Generators of the pages on the shipped benches: phases, full, factorial and hypotheses."""
+"""Generators of the pages on the shipped benches: phases, full, factorial, tuned and hypotheses."""

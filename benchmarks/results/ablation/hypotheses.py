@@ -71,18 +71,19 @@ def judge(lines: pd.DataFrame, metric: str, worthwhile: float) -> Finding:
 def regenerate(work: Path, out: Path) -> Iterator[str]:
     """Judge every hypothesis on the finished runs, write the page, and yield progress."""
     stated = load_yaml(out / "hypotheses.yaml")
-    lines = [*table_head("claim", ["metric", "verdict", "mean gain", "better / worse / trials", "visible from"])]
+    names = ["bench", "metric", "verdict", "mean gain", "better / worse / trials", "visible from"]
+    lines = [*table_head("claim", names)]
     details: list[str] = []
     frames: dict[tuple[str, str], pd.DataFrame] = {}
     for one in stated["hypotheses"]:
-        frame = pd.DataFrame()
-        if "not_testable" not in one:
-            key = (one["bench"], one["against"])
+        if "not_testable" in one:
+            lines.append(table_line([one["claim"], "", "", f"not testable: {one['not_testable']}", "", "", ""]))
+        for test in one.get("tests", ()):
+            key = (test["bench"], test["against"])
             if key not in frames:
                 frames[key] = _frame(*key, work)
-            frame = frames[key]
-        lines += _lines(one, frame, stated["worthwhile"])
-        details += _details(one, frame)
+            lines += _lines(one, test, frames[key], stated["worthwhile"])
+            details += _details(one, test, frames[key])
         yield f"judged {one['id']}"
     yield f"wrote {write_below(out / f'{NAME}.md', MARKER.format(NAME), 'Hypotheses', [*lines, '', *details])}"
 
@@ -99,43 +100,43 @@ def _of(frame: pd.DataFrame, row: str, metric: str) -> pd.DataFrame:
     return frame[(frame["row"] == row) & (frame["metric"] == metric) & frame["delta"].notna()]
 
 
-def _lines(one: Mapping[str, Any], frame: pd.DataFrame, worthwhile: Mapping[str, float]) -> list[str]:
-    """Return a line per metric of a hypothesis."""
-    if "not_testable" in one:
-        return [table_line([one["claim"], "", f"not testable: {one['not_testable']}", "", "", ""])]
+def _lines(
+    one: Mapping[str, Any], test: Mapping[str, Any], frame: pd.DataFrame, worthwhile: Mapping[str, float]
+) -> list[str]:
+    """Return a line per metric of a hypothesis in one bench."""
     lines = []
     for metric in one["metrics"]:
-        found = judge(_of(frame, one["row"], metric), metric, worthwhile[metric])
+        found = judge(_of(frame, test["row"], metric), metric, worthwhile[metric])
         verdict = found.verdict
-        if one.get("largest_among") and found.trials:
-            verdict += _largest(one, frame, metric)
+        if test.get("largest_among") and found.trials:
+            verdict += _largest(test, frame, metric)
         counts = f"{found.better} / {found.worse} / {found.trials}"
         figures = ["", "", ""] if not found.trials else [f"{found.delta:+.4f}", counts, f"{found.smallest:.4f}"]
-        lines.append(table_line([one["claim"], TITLES[metric], verdict, *figures]))
+        lines.append(table_line([one["claim"], f"`{test['bench']}`", TITLES[metric], verdict, *figures]))
     return lines
 
 
-def _largest(one: Mapping[str, Any], frame: pd.DataFrame, metric: str) -> str:
+def _largest(test: Mapping[str, Any], frame: pd.DataFrame, metric: str) -> str:
     """Return which of the rows that the claim names has the largest mean gain, as an addition to the verdict."""
     sign = 1 if HIGHER_IS_BETTER[metric] else -1
-    gains = {row: sign * _of(frame, row, metric)["delta"].mean() for row in (one["row"], *one["largest_among"])}
+    gains = {row: sign * _of(frame, row, metric)["delta"].mean() for row in (test["row"], *test["largest_among"])}
     best = max(gains, key=lambda row: gains[row])
     words = ", ".join(f"{row} {gain:+.4f}" for row, gain in gains.items())
     return f"; largest mean gain: {best} ({words})"
 
 
-def _details(one: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
+def _details(one: Mapping[str, Any], test: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
     """Return a table of the differences on each trial."""
     if frame.empty:
         return []
     names = [TITLES[metric] for metric in one["metrics"]]
-    lines = [f"## {one['id'].replace('_', ' ').capitalize()}", ""]
-    lines += [f"{one['claim']} ({one['source']}.) `{one['row']}` less `{one['against']}`, 95 % intervals.", ""]
+    lines = [f"## {one['id'].replace('_', ' ').capitalize()}: {test['bench']}", ""]
+    lines += [f"{one['claim']} ({one['source']}.) `{test['row']}` less `{test['against']}`, 95 % intervals.", ""]
     lines += table_head("data, backbone", names)
     trials = list(dict.fromkeys(zip(frame["data"], frame["backbone"], strict=True)))
     for data, backbone in trials:
         here = frame[(frame["data"] == data) & (frame["backbone"] == backbone)]
-        cells = [_cell(_of(here, one["row"], metric)) for metric in one["metrics"]]
+        cells = [_cell(_of(here, test["row"], metric)) for metric in one["metrics"]]
         lines.append(table_line([f"{data}, {backbone}", *cells]))
     return [*lines, ""]
 

@@ -1,4 +1,4 @@
-"""Generates the pages phases.md, full.md and factorial.md, below their hand-written parts."""
+"""Generates the pages on shipped benches, such as phases.md, below their hand-written parts."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def regenerate(
     """Run the steps of a page and yield progress; existing vectors and runs are reused.
 
     Args:
-        page: phases, full or factorial.
+        page: a key of `PAGES`.
         data: folder of the images; needed to embed.
         work: folder of caches and runs.
         out: folder of the page and of the tables.

@@ -12,7 +12,12 @@ from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import StoreError
 from frostbench.benchmarks.runs.tuning import chosen_rows
 
-PAGES = {"phases": ("phase1", "phase2", "phase3"), "full": ("full_ablation",), "factorial": ("factorial",)}
+PAGES = {
+    "phases": ("phase1", "phase2", "phase3"),
+    "full": ("full_ablation",),
+    "factorial": ("factorial",),
+    "tuned": ("long_tail_linear", "long_tail_mlp", "heads", "calibration_mlp"),
+}
 """Shipped benches of each page."""
 
 

@@ -106,8 +106,17 @@ def test_a_trial_without_a_cache_is_left_out_with_the_reason(one_trial, tmp_path
 def test_a_claim_is_judged_against_the_row_that_it_names(one_trial, tmp_path):
     list(run_bench(one_trial.bench))
     claims = [
-        {"id": "lda_is_better", "claim": "LDA is better.", "source": "nobody", "bench": "full_ablation", "row": "lda"}
-        | {"against": "ridge", "metrics": ["macro_f1_fg"], "direction": "up", "largest_among": ["plain"]},
+        {
+            "id": "lda_is_better",
+            "claim": "LDA is better.",
+            "source": "nobody",
+            "tests": [
+                {"bench": "full_ablation", "row": "lda", "against": "ridge", "largest_among": ["plain"]},
+                {"bench": "full_ablation", "row": "lda", "against": "plain"},
+            ],
+            "metrics": ["macro_f1_fg"],
+            "direction": "up",
+        },
         {
             "id": "far",
             "claim": "Far away.",
@@ -121,11 +130,13 @@ def test_a_claim_is_judged_against_the_row_that_it_names(one_trial, tmp_path):
     (tmp_path / "hypotheses.yaml").write_text(yaml.safe_dump(stated))
     list(hypotheses.regenerate(tmp_path, tmp_path))
     text = (tmp_path / "hypotheses.md").read_text()
-    (_, comparison) = next(running.compared("full_ablation", tmp_path, "ridge"))
-    line = comparison.line("lda", "macro_f1_fg")
-    assert f"| toy, lite0 | {line['delta']:+.4f} [{line['low']:+.4f}, {line['high']:+.4f}]" in text
+    for against in ("ridge", "plain"):
+        (_, comparison) = next(running.compared("full_ablation", tmp_path, against))
+        line = comparison.line("lda", "macro_f1_fg")
+        assert f"| toy, lite0 | {line['delta']:+.4f} [{line['low']:+.4f}, {line['high']:+.4f}]" in text
+    assert text.count("| LDA is better. | `full_ablation` | macro F1 | ") == 2
     assert "largest mean gain: " in text
-    assert "| Far away. |  | not testable: No. |" in text
+    assert "| Far away. |  |  | not testable: No. |" in text
 
 
 def test_tables_hold_what_the_comparison_says(one_trial, tmp_path):

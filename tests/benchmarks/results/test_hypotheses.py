@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
+from frostbench.benchmarks.results.ablation.running import PAGES
 from frostbench.benchmarks.settings.parsing import packaged_bench, parse
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
@@ -24,11 +25,19 @@ def test_it_can_be_decided(name):
     assert one["direction"] in ("up", "down", "better")
     assert set(one["metrics"]) <= HIGHER_IS_BETTER.keys() & PAGE["worthwhile"].keys()
     if "not_testable" in one:
-        assert "bench" not in one
+        assert "tests" not in one
         return
-    rows = {row.row for row in expand(parse(BenchSpec, packaged_bench(one["bench"])))}
-    assert {one["row"], one["against"], *one.get("largest_among", ())} <= rows
-    assert one["row"] != one["against"]
+    assert len({test["bench"] for test in one["tests"]}) == len(one["tests"])
+    for test in one["tests"]:
+        settings = packaged_bench(test["bench"]) | {"tune": {}}
+        rows = {row.row for row in expand(parse(BenchSpec, settings))}
+        assert {test["row"], test["against"], *test.get("largest_among", ())} <= rows
+        assert test["row"] != test["against"]
+
+
+def test_every_bench_of_a_hypothesis_is_trained_for_a_page():
+    trained = {bench for benches in PAGES.values() for bench in benches}
+    assert {test["bench"] for one in HYPOTHESES.values() for test in one.get("tests", ())} <= trained
 
 
 @pytest.mark.parametrize(("metric", "value"), PAGE["worthwhile"].items())
