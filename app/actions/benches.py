@@ -35,7 +35,11 @@ from frostbench.training.run import RunSpec
 
 
 def read_bench(
-    name: str, overrides: list[str] | None, plugins: Sequence[Path] = (), caches: Sequence[str] = ()
+    name: str,
+    overrides: list[str] | None,
+    plugins: Sequence[Path] = (),
+    caches: Sequence[str] = (),
+    labels: Path | None = None,
 ) -> BenchSpec:
     """Return the bench of a YAML file, or a shipped bench, with overrides applied and plugins appended to its own.
 
@@ -44,6 +48,7 @@ def read_bench(
         overrides: KEY=VALUE texts.
         plugins: files to append to the bench's plugins.
         caches: folders that replace the bench's caches; empty keeps those.
+        labels: file of label corrections that replaces the bench's; None keeps that.
 
     Raises:
         SettingsError: the file cannot be read, no shipped bench has the name, or an option is unknown or not allowed.
@@ -51,7 +56,8 @@ def read_bench(
     path = Path(name)
     is_shipped = path.name == name and not path.suffix and not path.is_file()
     tree = packaged_bench(name) if is_shipped else load_yaml(path)
-    bench = parse(BenchSpec, tree | ({"caches": list(caches)} if caches else {}), overrides or ())
+    more = [] if labels is None else [f"labels.file={labels}"]
+    bench = parse(BenchSpec, tree | ({"caches": list(caches)} if caches else {}), [*(overrides or ()), *more])
     return bench.model_copy(update={"plugins": (*bench.plugins, *map(str, plugins))})
 
 
@@ -147,6 +153,7 @@ def train_one(
     stream: Stream = "auto",
     refit: bool | None = None,
     simple: bool | None = None,
+    labels: Path | None = None,
 ) -> None:
     """Train one run as a one-row bench, print its main validation metrics, and export it if `out` is given.
 
@@ -158,6 +165,7 @@ def train_one(
     start = preset_to_start_from(preset, base)
     tree = {"name": "train", "caches": [str(cache)], "store": store, "preset": start, "seeds": [seed], "base": base}
     tree |= {"plugins": [str(file) for file in plugins], "split": read_overrides(split, SplitSpec)}
+    tree["labels"] = {} if labels is None else {"file": str(labels)}
     bench = parse(BenchSpec, tree)
     if out is not None:
         check_new_folder(out)

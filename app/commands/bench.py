@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from frostbench.app.commands.common import Device, Plugins, Refit, Stream
+from frostbench.app.commands.common import Device, Labels, Plugins, Refit, Stream
 
 app = typer.Typer(help="List the shipped benches, or train the rows of a bench.", no_args_is_help=True)
 BenchFile = Annotated[
@@ -33,6 +33,7 @@ def run(
     bench: BenchFile,
     caches: Caches = None,
     overrides: Overrides = None,
+    labels: Labels = None,
     device: Device = "cpu",
     plugins: Plugins = None,
     stream: Stream = "auto",
@@ -54,7 +55,7 @@ def run(
     """Train every run of a bench that is not in its store yet. May run in several processes on one store."""
     from frostbench.app.actions.benches import print_plan, read_bench, run_rows
 
-    spec = read_bench(bench, overrides, plugins or [], caches or [])
+    spec = read_bench(bench, overrides, plugins or [], caches or [], labels)
     if is_dry:
         print_plan(spec, device, stream)
     else:
@@ -80,6 +81,7 @@ def compare(
         typer.Option(help="CSV file to which one line per run is added, with differences from the row `full`."),
     ] = None,
     overrides: Overrides = None,
+    labels: Labels = None,
     plugins: Plugins = None,
 ) -> None:
     """Compare the rows of a bench with a baseline. Prints paired differences with intervals; writes a report."""
@@ -94,7 +96,7 @@ def compare(
     from frostbench.benchmarks.settings.roles import role_of
 
     role = role_of(role)
-    spec = read_bench(bench, overrides, plugins or [], caches or [])
+    spec = read_bench(bench, overrides, plugins or [], caches or [], labels)
     folder = check_comparisons(spec, role, out)
     comparisons = compare_bench(spec, baseline, role)
     for comparison in comparisons:
@@ -116,6 +118,7 @@ def export(
     ] = "best",
     refit: Refit = None,
     overrides: Overrides = None,
+    labels: Labels = None,
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
@@ -123,7 +126,7 @@ def export(
     from frostbench.app.actions.benches import read_bench
     from frostbench.benchmarks.runs.exporting import export_row
 
-    spec = read_bench(bench, overrides, plugins or [])
+    spec = read_bench(bench, overrides, plugins or [], labels=labels)
     if not spec.caches and cache is not None:
         spec = spec.model_copy(update={"caches": (cache,)})
     print(export_row(spec, row, out, cache, seeds=seeds, refit=refit, device=device))

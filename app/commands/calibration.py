@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from frostbench.app.commands.bench import Baseline, BenchFile, Caches, Overrides
-from frostbench.app.commands.common import Plugins
+from frostbench.app.commands.common import Labels, Plugins
 
 
 def calibration(
@@ -31,6 +31,7 @@ def calibration(
         typer.Option(help="HTML file; its table is written beside it. [default: STORE/calibration/NAME-ROLE.html]"),
     ] = None,
     overrides: Overrides = None,
+    labels: Labels = None,
     plugins: Plugins = None,
 ) -> None:
     """Measure the calibration of a bench's rows before and after temperature scaling. Writes a report."""
@@ -40,7 +41,7 @@ def calibration(
     from frostbench.benchmarks.settings.roles import role_of
 
     role = role_of(role)
-    spec = read_bench(bench, overrides, plugins or [], caches or [])
+    spec = read_bench(bench, overrides, plugins or [], caches or [], labels)
     page = out or Path(spec.store) / "calibration" / f"{spec.name}-{role}.html"
     check_page(page)
     reports = calibrate_bench(spec, baseline, role, ood)

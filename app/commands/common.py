@@ -19,6 +19,10 @@ Weights = Annotated[
 ]
 Batch = Annotated[int | None, typer.Option(min=1, help="Images per forward pass. [default: depends on the device]")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Decoding threads. [default: one per core]")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="CSV file of label corrections: id, old, new (empty: leave the image out); the cache stays."),
+]
 Refit = Annotated[
     bool | None,
     typer.Option(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frostbench.app.commands.common import Device, Plugins, Refit, Stream
+from frostbench.app.commands.common import Device, Labels, Plugins, Refit, Stream
 
 
 def train(
@@ -24,6 +24,7 @@ def train(
     split: Annotated[
         list[str] | None, typer.Option("--split", help="OPTION=VALUE of the split, such as folds=5. Repeatable.")
     ] = None,
+    labels: Labels = None,
     seed: Annotated[int, typer.Option(help="Seed of initialisation, batch order and dropout.")] = 0,
     store: Annotated[str, typer.Option(help="Folder of the run store.")] = "results",
     out: Annotated[Path | None, typer.Option(help="New folder for the exported head. [default: no export]")] = None,
@@ -55,4 +56,5 @@ def train(
         stream,
         refit=refit,
         simple=simple,
+        labels=labels,
     )

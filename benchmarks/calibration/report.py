@@ -14,7 +14,7 @@ from frostbench.benchmarks.comparison.compare import Role, baseline_first
 from frostbench.benchmarks.comparison.paired import Paired, load
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.store import require_runs
-from frostbench.benchmarks.runs.streaming import columns_for
+from frostbench.benchmarks.runs.streaming import columns_for, with_labels
 from frostbench.benchmarks.runs.tuning import ChosenRows, chosen_rows
 from frostbench.benchmarks.runs.view_sets import with_averaged
 from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml, parse
@@ -75,7 +75,7 @@ def _loaded(
     require_runs(store, part.rows, part.cache)
     runs = [run for row in rows_of(spec) for run in row.specs]
     table = read_table(cache, columns_for(cache, runs), stored=True)
-    split = load_or_make_split(cache, table, spec.split, store)
+    table, split = with_labels(table, load_or_make_split(cache, table, spec.split, store), spec)
     _check_split(split)
     table = with_averaged(table, split, runs)
     paired = load(store, baseline_first(part.rows, baseline), role)

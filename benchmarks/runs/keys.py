@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from frostbench.benchmarks.runs.record import BenchRows
+from frostbench.benchmarks.runs.streaming import with_labels
 from frostbench.benchmarks.runs.view_sets import data_hash
 from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError, run_key
@@ -33,6 +34,7 @@ def bench_rows(bench: BenchSpec) -> tuple[BenchRows, ...]:
     for cache in bench.caches:
         table = read_table(Path(cache), stored=True)
         split = load_or_make_split(Path(cache), table, bench.split, Path(bench.store))
+        table, split = with_labels(table, split, bench)
         by_cache.append(BenchRows(cache, {row.name: tuple(key_of(table, split, s) for s in row.specs) for row in rows}))
     return tuple(by_cache)
 
@@ -55,7 +57,7 @@ def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
     cache = Path(bench.caches[0])
     if not split_path(cache, table, bench.split).is_file():
         return {}
-    split = load_or_make_split(cache, table, bench.split)
+    table, split = with_labels(table, load_or_make_split(cache, table, bench.split), bench)
     return {spec.seed: key_of(table, split, spec) for spec in rows[0].specs}
 
 

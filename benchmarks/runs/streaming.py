@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from frostbench.benchmarks.settings.plan import BenchSpec, Row
+from frostbench.embedcache.labels.relabelling import relabelled
 from frostbench.embedcache.splits.making import Split, load_or_make_split
 from frostbench.embedcache.table import FeatureTable, read_state, read_table, shape_of
 from frostbench.embedcache.views.sets import count_views
@@ -71,10 +72,20 @@ def opened_to_train(
     if stream == "auto":
         reason = too_much(need.beside(free_on(CPU), torch.device(device)))
     if not reason:
-        return Opened(read_table(Path(cache), columns), split, "")
+        return Opened(*with_labels(read_table(Path(cache), columns), split, bench), "")
     for column in table.stored.values():
         column.check()
-    return Opened(table, split, reason)
+    return Opened(*with_labels(table, split, bench), reason)
+
+
+def with_labels(table: FeatureTable, split: Split, bench: BenchSpec) -> tuple[FeatureTable, Split]:
+    """Return the table and split with the labels that a bench uses: corrected, merged and without what is left out.
+
+    Raises:
+        LabelError: the corrections cannot be read or do not fit the table.
+    """
+    changes = bench.labels.relabelling()
+    return (table, split) if changes.is_neutral else relabelled(table, split, changes)[:2]
 
 
 def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:

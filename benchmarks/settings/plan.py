@@ -19,6 +19,7 @@ from frostbench.benchmarks.settings.points import (
     names_of,
     settings_of,
 )
+from frostbench.embedcache.labels.spec import LabelSpec
 from frostbench.embedcache.splits.making import SplitSpec
 from frostbench.heads.spec import Spec, canonical
 from frostbench.training.checks.conflicts import check
@@ -70,6 +71,8 @@ class BenchSpec(Spec):
     """Python files with your own losses and heads, relative to the current directory; their code is executed."""
     split: SplitSpec = Field(default=SplitSpec(), title="Split")
     """How the rows of each cache are divided into training, validation, calibration and test rows."""
+    labels: Annotated[LabelSpec, Field(default_factory=LabelSpec, title="Labels")]
+    """Corrections of the labels, merged classes and classes to leave out; each image keeps its role."""
     background: Annotated[tuple[Name, ...], Field(max_length=1000, title="Background classes")] = ()
     """Classes left out of the foreground metrics, for all rows; if empty, each row uses its own `background`."""
 

@@ -1,0 +1,1 @@
+"""Corrections of labels: a file beside a cache, which is never changed by them."""
