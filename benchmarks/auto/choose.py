@@ -2,19 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from frostbench.benchmarks.auto.candidates import CANDIDATES, Candidate
-from frostbench.benchmarks.auto.held_out import HeldOut, Progress, cross_validated, ignore
+from frostbench.benchmarks.auto.decision import RESAMPLES, best_of
+from frostbench.benchmarks.auto.held_out import Progress, cross_validated, ignore
 from frostbench.benchmarks.auto.remembered import read_choice, write_choice
 from frostbench.benchmarks.auto.result import Choice, Tried
-from frostbench.benchmarks.comparison.bootstrap import point_sums, resampled_sums
-from frostbench.benchmarks.comparison.metrics import MAIN, metrics_of
 from frostbench.benchmarks.runs.evaluate import table_to_data
 from frostbench.benchmarks.runs.store import check_store
 from frostbench.benchmarks.runs.streaming import Stream, opened_to_train
@@ -36,9 +33,6 @@ FOLDS, FEWER_FOLDS, LARGE = 5, 3, 1_000
 """Number of folds, and the smaller number from `LARGE` training rows on or if there are too few groups."""
 MOST_ROWS = 20_000
 """Largest number of rows to choose on; a larger table is sampled."""
-RESAMPLES = 500
-
-
 OF_THE_DATA = ("columns", "view_sets", "tta", "background")
 """Settings that say which rows and vectors to use, not how to train."""
 
@@ -190,63 +184,10 @@ def _chosen(
         except CacheError as error:
             problem = problem or str(error)
             continue
-        choice = _best(found, folds, n_rows, left_out)
+        choice = best_of(found, CANDIDATES, folds, n_rows, left_out)
         if split.folds is None:
             return choice
         return replace(choice, reason=f"{choice.reason}; metrics on held-out rows are of the same rows")
     first = next(iter(runs))
     reason = f"{first} was taken without comparison, because the training rows cannot be cross-validated: {problem}"
     return Choice(first, CANDIDATES[first], left_out, reason)
-
-
-def _best(found: HeldOut, folds: int, n_rows: int, left_out: Sequence[Tried]) -> Choice:
-    """Return the choice among the runs that were cross-validated.
-
-    Raises:
-        ValueError: all of them failed.
-    """
-    names = [name for name, predictions in found.predictions.items() if predictions.are_valid]
-    problems = dict.fromkeys(found.predictions, "its predictions are not numbers") | found.problems
-    if not names:
-        name, why = next(iter(problems.items()))
-        raise ValueError(
-            f"Preset {AUTO} found no candidate that could be trained; {name}: {why} Choose another preset."
-        )
-    valid = [found.predictions[name] for name in names]
-    metrics = [metrics_of(found.frame, sums) for sums in point_sums(found.frame, valid)]
-    if MAIN not in metrics[0]:
-        raise ValueError(f"Preset {AUTO} needs training rows of a foreground class. Correct `background`.")
-    f1 = {name: float(values[MAIN][0]) for name, values in zip(names, metrics, strict=True)}
-    nll = {name: float(values["nll"][0]) for name, values in zip(names, metrics, strict=True)}
-    top = max(names, key=f1.__getitem__)
-    close = [name for name in names if name == top or f1[top] - f1[name] <= _standard_error(found, top, name)]
-    winner = min(close, key=nll.__getitem__)
-    tried = [Tried(name, f1.get(name), nll.get(name), "" if name in f1 else problems[name]) for name in problems]
-    rows = with_noun(len(found.frame.labels), "training row")
-    if len(found.frame.labels) < n_rows:
-        rows = f"{len(found.frame.labels)} of {n_rows} training rows"
-    reason = _reason(winner, top, close, f1, nll) + f" in {folds}-fold cross-validation on {rows}"
-    return Choice(winner, CANDIDATES[winner], (*tried, *left_out), reason)
-
-
-def _standard_error(found: HeldOut, top: str, other: str) -> float:
-    """Return the standard error of the difference in macro F1 of two runs, by the group bootstrap."""
-    pair = [found.predictions[top], found.predictions[other]]
-    deltas = [
-        metrics_of(found.frame, first)[MAIN] - metrics_of(found.frame, second)[MAIN]
-        for _, (first, second) in resampled_sums(found.frame, pair, RESAMPLES, 0)
-    ]
-    return float(np.concatenate(deltas).std(ddof=1))
-
-
-def _reason(winner: str, top: str, close: Sequence[str], f1: Mapping[str, float], nll: Mapping[str, float]) -> str:
-    if len(f1) == 1:
-        return f"{winner} was the only candidate: macro F1 {f1[winner]:.3f}, NLL {nll[winner]:.3f}"
-    if len(close) == 1:
-        return f"{winner} has the highest macro F1 of {len(f1)} candidates, {f1[winner]:.3f},"
-    lowest = f"{winner} has the lowest NLL ({nll[winner]:.3f}) of the {len(close)} candidates"
-    if winner == top:
-        return f"{lowest} within one standard error of the highest macro F1, its own {f1[top]:.3f},"
-    return (
-        f"{lowest} whose macro F1 ({f1[winner]:.3f}) is within one standard error of the highest ({top}, {f1[top]:.3f})"
-    )

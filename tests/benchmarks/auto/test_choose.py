@@ -13,7 +13,8 @@ import frostbench
 import frostbench.benchmarks.auto.choose as choose_module
 from frostbench.benchmarks.arrays import cache_of
 from frostbench.benchmarks.auto.candidates import CANDIDATES, Candidate
-from frostbench.benchmarks.auto.choose import _best, choose, with_choice
+from frostbench.benchmarks.auto.choose import choose, with_choice
+from frostbench.benchmarks.auto.decision import best_of
 from frostbench.benchmarks.auto.held_out import HeldOut, cross_validated
 from frostbench.benchmarks.auto.result import Choice
 from frostbench.benchmarks.comparison.frame import Frame, Predictions
@@ -238,9 +239,7 @@ class TestBest:
 
     def chosen(self, **said):
         candidates = {name: Candidate("plain", {}) for name in said}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choose_module, "CANDIDATES", candidates)
-            return _best(HeldOut(self.frame, said, {}), 5, 300, ())
+        return best_of(HeldOut(self.frame, said, {}), candidates, 5, 300, ())
 
     def test_the_lowest_nll_within_one_standard_error_wins(self):
         choice = self.chosen(top=self.said(30, 0.5), close=self.said(31, 0.6), far=self.said(90, 0.9))
