@@ -11,6 +11,7 @@ from frostbench.benchmarks.runs.events import BenchDone, RunFailed
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import StoreError
 from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.embedcache.storage.files import CacheError
 
 PAGES = {
     "phases": ("phase1", "phase2", "phase3"),
@@ -50,7 +51,7 @@ def train(page: str, work: Path, parts: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A trial without a comparison, and why: its cache is missing, or runs are missing or damaged."""
+    """A trial without a comparison, and why: its cache is missing or unfinished, or runs are missing or damaged."""
 
     trial: Trial
     reason: str
@@ -66,5 +67,5 @@ def compared(bench: str, work: Path, baseline: str | None = None) -> Iterator[tu
         try:
             (chosen,) = chosen_rows(trial.bench)
             yield trial, compare(Path(trial.bench.store), chosen.rows, baseline, "test", title=bench)
-        except StoreError as error:
+        except (StoreError, CacheError) as error:
             yield LeftOut(trial, str(error))

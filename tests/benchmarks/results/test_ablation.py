@@ -1,5 +1,7 @@
 """The pages on the shipped benches: judging claims, tables over trials, and a page made from finished runs."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 import yaml
@@ -101,6 +103,12 @@ def test_a_trial_without_a_cache_is_left_out_with_the_reason(one_trial, tmp_path
     monkeypatch.setattr(running, "trials", lambda name, work, parts=(): iter([away]))
     (left_out,) = running.compared("full_ablation", tmp_path)
     assert left_out.reason == "the cache no_such_cache does not exist"
+
+
+def test_a_trial_on_an_unfinished_cache_is_left_out(one_trial, tmp_path):
+    Path(one_trial.bench.caches[0], "manifest.json").unlink()
+    (left_out,) = running.compared("full_ablation", tmp_path)
+    assert left_out.reason.startswith("A complete cache contains manifest.json, but ")
 
 
 def test_a_claim_is_judged_against_the_row_that_it_names(one_trial, tmp_path):
