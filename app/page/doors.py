@@ -16,13 +16,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from frostbench.app.workbench.documents import TABS
+
 HOSTS = ("127.0.0.1", "localhost")
 TOKEN = "x-frostbench-token"
 STALE = "x-frostbench-stale"
 """Response header that makes a page of an earlier server reload itself."""
 READ = ("GET", "HEAD")
+DOCUMENTS = ("/", *TABS.values())
+"""Addresses that a link on another page may open, as full documents."""
 ADDRESSES = (
-    "/",
+    *DOCUMENTS,
     "/config",
     "/favicon.ico",
     "/manifest.json",
@@ -131,7 +135,7 @@ def _is_own(headers: Headers) -> bool:
 def _is_navigation(method: str, path: str, headers: Headers) -> bool:
     """Whether a link to the page was followed, which opens it as a full document."""
     fetch = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
-    return method == "GET" and path == "/" and fetch == ("navigate", "document")
+    return method == "GET" and path in DOCUMENTS and fetch == ("navigate", "document")
 
 
 def _foreign(origin: str, host: str) -> Refusal:

@@ -124,6 +124,7 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
     from frostbench.app.page.doors import script_with
     from frostbench.app.page.layout import build
     from frostbench.app.page.routes import routes
+    from frostbench.app.workbench.routes import routes as workbench_routes
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -137,7 +138,8 @@ def application(workspace: Workspace, scratch: Path, token: str, port: int) -> "
 
     uploads = Uploads(scratch / "uploads")
     page = build(workspace, uploads)
-    outer: Any = Starlette(routes=routes(workspace, uploads, scratch / "heads"), lifespan=lifespan)
+    own = [*workbench_routes(workspace, token), *routes(workspace, uploads, scratch / "heads")]
+    outer: Any = Starlette(routes=own, lifespan=lifespan)
     return gr.mount_gradio_app(
         outer,
         page,

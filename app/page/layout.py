@@ -15,6 +15,7 @@ from frostbench.app.page.listing import build_list
 from frostbench.app.page.training import attach, build_training, wire_training
 from frostbench.app.page.trying import build_try, wire_try
 from frostbench.app.uploads import Uploads
+from frostbench.app.workbench.documents import TABS
 from frostbench.app.workspace import Workspace
 
 PAIR_KEY = "frostbench_pair"
@@ -76,6 +77,7 @@ def heading(title: str, anchor: str, sentence: str = "") -> None:
 def title_html(workspace: Workspace) -> str:
     """Return the title, the links to the sections, the run store, and instructions if there is no cache yet."""
     links = "".join(f'<a href="#{anchor}">{label}</a>' for anchor, label in LINKS.items())
+    links += "".join(f'<a href="{address}">{label}</a>' for label, address in TABS.items())
     return (
         f'<div class="fp fp-title"><h1>Frostbench</h1><nav aria-label="Sections">{links}</nav><p>Compare two '
         "classifiers on frozen embeddings: configure A and B, train both, see what changed. Runs are stored in "

@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from PIL import Image
+from short_benches import SHORT
 from sklearn.datasets import load_digits
 
 COMMA = 'digit 1, "thin"'
@@ -142,7 +143,8 @@ def browsed(chromium, server):
         page.on("pageerror", lambda error: wrong.append(f"script error {error}"))
         page.on("request", watch)
         page.goto(server.url + query)
-        page.get_by_test_id("diff").wait_for()
+        is_tab = query.startswith("runs")
+        (page.locator("main[data-state=ready]") if is_tab else page.get_by_test_id("diff")).wait_for()
         return page
 
     try:
@@ -172,4 +174,25 @@ def look(chromium, untouched):
 def open_shared(chromium, digits, tmp_path_factory):
     """As `browse`, with one server for all tests of a module."""
     with served(digits, tmp_path_factory.mktemp("shared")) as server, browsed(chromium, server) as open_page:
+        yield open_page
+
+
+FOUR_SETTINGS = {
+    "smoothed": {"train.loss.smoothing.epsilon": 0.3},
+    "ridge": {"preset": "ridge"},
+    "lda": {"preset": "lda"},
+}
+
+
+@pytest.fixture(scope="module")
+def open_runs(chromium, digits, tmp_path_factory):
+    """As `browse`, in a folder with a store of the command line that has four settings with two seeds each."""
+    from frostbench.benchmarks.runs.runner import run_bench
+    from frostbench.benchmarks.settings.plan import BenchSpec
+
+    folder = tmp_path_factory.mktemp("runs_tab")
+    store, caches = str(folder / "mine" / "results"), (str(digits / "digits"),)
+    bench = {"caches": caches, "store": store, "preset": "plain", "base": SHORT, "toggles": FOUR_SETTINGS}
+    list(run_bench(BenchSpec(**bench, seeds=(0, 1))))
+    with served(digits, folder) as server, browsed(chromium, server) as open_page:
         yield open_page

@@ -1,0 +1,106 @@
+"""Names of settings: the nearest preset, and the options that differ from it, in words."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from frostbench.benchmarks.settings.parsing import leaves, parse, preset, preset_names
+from frostbench.heads.spec import canonical
+from frostbench.heads.titles import label_of
+from frostbench.training.run import RunSpec
+
+MOST_NAMED = 3
+"""Largest number of changes that a name states; further ones are counted."""
+Settings = Mapping[str, Any]
+"""Values that differ from the defaults, by dotted option."""
+
+
+class Change(NamedTuple):
+    """An option that differs from the preset.
+
+    Attributes:
+        path: dotted option.
+        title: its title.
+        old: value in the preset, as text; "" if the preset does not have the option.
+        new: value in the settings, as text; "" if they do not have the option.
+    """
+
+    path: str
+    title: str
+    old: str
+    new: str
+
+
+def nearest(settings: Settings) -> tuple[str, tuple[Change, ...]]:
+    """Return the preset that settings without a seed differ least from, and the differences.
+
+    >>> preset, changes = nearest({"train.loss.smoothing.epsilon": 0.2})
+    >>> preset, [(change.title, change.old, change.new) for change in changes]
+    ('plain', [('Label smoothing ε', '0', '0.2')])
+    """
+    presets = _presets()
+    start = min(presets, key=lambda name: (_distance(presets[name], settings), name != "plain", name))
+    return start, _changes(presets[start], settings)
+
+
+def name_of(start: str, changes: Sequence[Change], shares: Mapping[tuple[str, str], float]) -> str:
+    """Return the name of settings among others: the preset, and the changes that fewest of the others share.
+
+    Args:
+        start: the preset.
+        changes: what differs from it.
+        shares: share of all settings that have a value, by option and value as text; 0 if it is not listed.
+
+    >>> ema, decay = Change("train.ema", "Average weights", "0", "0.9"), Change("wd", "Weight decay", "0", "1")
+    >>> name_of("plain", [ema, decay], {("train.ema", "0.9"): 0.8, ("wd", "1"): 0.1})
+    'plain, Weight decay 1, Average weights 0.9'
+    """
+    ordered = sorted(changes, key=lambda change: shares.get((change.path, change.new), 0.0))
+    words = [f"{change.title} {change.new or 'as default'}" for change in ordered[:MOST_NAMED]]
+    more = [f"{len(changes) - MOST_NAMED} more"] if len(changes) > MOST_NAMED else []
+    return ", ".join([start, *words, *more])
+
+
+@cache
+def _presets() -> dict[str, Settings]:
+    return {name: leaves(canonical(parse(RunSpec, preset(name)))) for name in preset_names()}
+
+
+@cache
+def _defaults() -> Settings:
+    return leaves(RunSpec().model_dump(mode="json"))
+
+
+def _distance(one: Settings, other: Settings) -> int:
+    return sum(_value(one, path) != _value(other, path) for path in {*one, *other})
+
+
+def _value(settings: Settings, path: str) -> Any:
+    return settings.get(path, _defaults().get(path))
+
+
+def _changes(old: Settings, new: Settings) -> tuple[Change, ...]:
+    paths = [path for path in dict.fromkeys([*new, *old]) if _value(old, path) != _value(new, path)]
+    return tuple(Change(p, _title(p), as_text(_value(old, p)), as_text(_value(new, p))) for p in paths)
+
+
+@cache
+def _title(path: str) -> str:
+    return label_of(RunSpec, path)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as people write it.
+
+    >>> as_text(True), as_text(0.1), as_text([768, 384]), as_text(None)
+    ('on', '0.1', '768, 384', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(as_text, value))
+    return str(value)
