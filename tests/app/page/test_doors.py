@@ -162,3 +162,11 @@ def test_lifespan_events_reach_the_application():
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, Doors(app, "secret")({"type": "lifespan"}, None, None)).result()
     assert started == ["lifespan"]
+
+
+def test_a_link_on_another_page_opens_a_tab_but_reads_no_data():
+    visit = VISIT | {"sec-fetch-site": "cross-site"}
+    assert status("GET", "/runs", visit) is None
+    assert status("GET", "/frostbench/api/runs", visit) == 403
+    assert status("GET", "/runs", visit | {"sec-fetch-dest": "iframe"}) == 403
+    assert status("POST", "/frostbench/api/differences", {"host": HERE}) == 403
