@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from frostbench.benchmarks.comparison.compare import Comparison
-from frostbench.benchmarks.results.ablation.data_sets import Trial, short
+from frostbench.benchmarks.results.ablation.data_sets import DATA_SETS, Trial, short
 from frostbench.benchmarks.runs.store import read_record
 from frostbench.embedcache.outputs.tables import write_frame
 
@@ -46,7 +46,7 @@ def save(frame: pd.DataFrame, trial: Trial, out: Path) -> None:
 
 
 def read_tables(out: Path, benches: Sequence[str] | None = None) -> pd.DataFrame:
-    """Read the results of all trials, or of those of some benches.
+    """Read the results of all trials, or of those of some benches, in the order of the data sets.
 
     Raises:
         ValueError: there are none.
@@ -57,4 +57,12 @@ def read_tables(out: Path, benches: Sequence[str] | None = None) -> pd.DataFrame
         raise ValueError(
             f"{out / 'tables'} has no results of {', '.join(benches or ['any bench'])}. Run `--step train`."
         )
+    kept.sort(key=_place)
     return pd.concat(kept, ignore_index=True)
+
+
+def _place(frame: pd.DataFrame) -> int:
+    """Return the place of a trial among those of all data sets and backbones; unknown ones are last."""
+    data, backbone = frame[["data", "backbone"]].iloc[0]
+    places = [(d.name, short(b)) for d in DATA_SETS for b in d.backbones]
+    return places.index((data, backbone)) if (data, backbone) in places else len(places)

@@ -155,3 +155,12 @@ def test_tables_hold_what_the_comparison_says(one_trial, tmp_path):
     save(frame, trial, tmp_path)
     assert (tmp_path / "tables" / "full_ablation_toy_lite0.csv").is_file()
     assert short("efficientnet_lite2") == "lite2"
+
+
+def test_tables_are_read_in_the_order_of_the_data_sets(tmp_path):
+    (tmp_path / "tables").mkdir()
+    trials_read = [("blood cells 100:1", "lite0"), ("toy", "lite0"), ("blood cells", "lite0"), ("coins", "lite2")]
+    for number, (data, backbone) in enumerate(trials_read):
+        frame = pd.DataFrame({"bench": ["factorial"], "data": [data], "backbone": [backbone]})
+        frame.to_csv(tmp_path / "tables" / f"{number}.csv", index=False)
+    assert read_tables(tmp_path)["data"].tolist() == ["coins", "blood cells", "blood cells 100:1", "toy"]
