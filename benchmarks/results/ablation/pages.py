@@ -58,10 +58,16 @@ def regenerate(
 
 
 def write_page(page: str, out: Path) -> Path:
-    """Write the tables of a page below its marker; the text above it is kept."""
+    """Write the tables of a page below its marker, for benches with results; the text above it is kept.
+
+    Raises:
+        ValueError: no bench of the page has results.
+    """
+    there = set(read_tables(out, PAGES[page])["bench"])
     lines: list[str] = []
     for bench in PAGES[page]:
-        lines += section(bench, read_tables(out, [bench]))
+        found = section(bench, read_tables(out, [bench])) if bench in there else [f"## {bench}", "", "Not run yet.", ""]
+        lines += found
     return write_below(out / f"{page}.md", MARKER.format(page), page.capitalize(), lines)
 
 

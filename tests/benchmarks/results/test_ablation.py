@@ -164,3 +164,12 @@ def test_tables_are_read_in_the_order_of_the_data_sets(tmp_path):
         frame = pd.DataFrame({"bench": ["factorial"], "data": [data], "backbone": [backbone]})
         frame.to_csv(tmp_path / "tables" / f"{number}.csv", index=False)
     assert read_tables(tmp_path)["data"].tolist() == ["coins", "blood cells", "blood cells 100:1", "toy"]
+
+
+def test_a_page_says_which_of_its_benches_were_not_run(one_trial, tmp_path, monkeypatch):
+    list(run_bench(one_trial.bench))
+    ((trial, comparison),) = running.compared("full_ablation", tmp_path)
+    save(frame_of(trial, comparison), trial, tmp_path)
+    monkeypatch.setitem(PAGES, "full", ("factorial", "full_ablation"))
+    text = pages.write_page("full", tmp_path).read_text()
+    assert "## factorial\n\nNot run yet.\n\n## full_ablation\n\n| data, backbone |" in text
