@@ -33,6 +33,7 @@ def moved(row: Row, value):
             "grid": "{a: [1]}",
             "tune": "{a: {b: [1]}}",
             "ensembles": "{a: [b, c]}",
+            "labels.merge": "{a: [b, c]}",
             "train.loss.logit_adjustment.given": "{a: 1.0, b: 2.5}",
             "posthoc.deploy_prior": "{a: 1.0, b: 2.5}",
             "posthoc.shift<given>.logits": "{a: 1.0}",
