@@ -5,7 +5,7 @@ or a restart of the server. Nothing here imports torch, pandas or gradio.
 """
 
 from frostbench.app.jobs.queue import advance
-from frostbench.app.jobs.reading import Job, curves, eta_seconds, jobs, list_jobs, log_tail, newest, read
+from frostbench.app.jobs.reading import Job, curves, eta_seconds, jobs, list_jobs, log_tail, newest, read, share_done
 from frostbench.app.jobs.records import JobError
 from frostbench.app.jobs.submission import cancel, submit, submit_found
 
@@ -21,6 +21,7 @@ __all__ = [
     "log_tail",
     "newest",
     "read",
+    "share_done",
     "submit",
     "submit_found",
 ]

@@ -104,6 +104,14 @@ def newest(store: Path, side: str) -> str | None:
     return None
 
 
+def share_done(job: Job) -> float:
+    """Return the share of a job's epochs over all seeds that is done, in percent."""
+    if job.state == "done":
+        return 100.0
+    within = job.epoch / job.epochs if job.epochs else 0.0
+    return 100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds))
+
+
 def eta_seconds(job: Status) -> float | None:
     """Return the maximum remaining time of a running job at its current pace, or None if unknown.
 

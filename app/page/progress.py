@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from frostbench.app.jobs import Job, eta_seconds
+from frostbench.app.jobs import Job, eta_seconds, share_done
 from frostbench.app.jobs.messages import waiting_message
 from frostbench.app.page.form import SIDES
 from frostbench.app.page.job_text import describe_bench, fingerprint_of
@@ -40,7 +40,7 @@ def _line(side: str, job: Job | None) -> str:
     if job is None:
         text = f"{name}<span>not trained yet</span>"
         return f'<div class="fp-line-of" data-testid="job-{side}" data-state="idle">{text}</div>'
-    share = _share(job)
+    share = share_done(job)
     bar = (
         f'<span class="fp-bar" role="progressbar" aria-label="{side}: progress" aria-valuemin="0" aria-valuemax="100" '
         f'aria-valuenow="{share:.0f}"><i class="fp-{side}" style="width:{share:.1f}%"></i></span>'
@@ -77,13 +77,6 @@ def _card(side: str, job: Job, log: str) -> str:
         f"{side_html(side, 'h3')}"
         f'{settings}<p class="fp-message">{message}</p>{details}{warnings}</section>'
     )
-
-
-def _share(job: Job) -> float:
-    if job.state == "done":
-        return 100.0
-    within = job.epoch / job.epochs if job.epochs else 0.0
-    return 100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds))
 
 
 def progress_text(job: Job) -> str:

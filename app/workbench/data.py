@@ -75,12 +75,11 @@ def job_summary(workspace: Workspace) -> dict[str, Any]:
     listed, _ = jobs.list_jobs(workspace.store, plugins=workspace.plugins)
     unfinished = [job for job in listed if job.state in UNFINISHED]
     running = next((job for job in unfinished if job.state == "running"), None)
-    return {"unfinished": len(unfinished), "share": 0 if running is None else _share(running), "text": _left(running)}
-
-
-def _share(job: Job) -> int:
-    within = job.epoch / job.epochs if job.epochs else 0.0
-    return round(100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds)))
+    return {
+        "unfinished": len(unfinished),
+        "share": 0 if running is None else round(jobs.share_done(running)),
+        "text": _left(running),
+    }
 
 
 def _left(job: Job | None) -> str:

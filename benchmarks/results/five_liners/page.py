@@ -1,10 +1,11 @@
 """Writes docs/results/five_liners.md: hand-written text above a marker, generated tables below."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from frostbench.benchmarks.comparison.frame import Floats
 from frostbench.benchmarks.results.defaults.cuts import cut, overlap_of
 from frostbench.benchmarks.results.defaults.scores import Score, difference, score
 from frostbench.benchmarks.results.five_liners.fitting import (
@@ -87,27 +88,30 @@ def beside_five_liners(makers: Mapping[str, Callable[[int], Table]], draws: int,
     yield from ("", *_mean_gaps(scores, tuple(makers)), "")
 
 
-def _score(p: "np.ndarray[tuple[int, int], np.dtype[np.float64]]", fit: Fit) -> Score:
+def _score(p: Floats, fit: Fit) -> Score:
     """Score probabilities, of which training rows are all rows except test rows."""
     return score(p, fit.table, np.where(fit.roles == "test", "test", "train"))
 
 
-def _mean(scores: Scores, name: str, method: str, key: str) -> float | None:
-    """Return the mean over draws, or None if the method was not fitted or has no such metric."""
-    if (name, method) not in scores or (key == "nll" and method in WITHOUT_PROBABILITIES):
-        return None
-    return float(np.mean([getattr(one, key) for one in scores[name, method]]))
+def _means(scores: Scores, name: str, methods: Iterable[str], key: str) -> dict[str, float]:
+    """Return the mean over draws of each method that was fitted and has the metric."""
+    known = [m for m in methods if (name, m) in scores and not (key == "nll" and m in WITHOUT_PROBABILITIES)]
+    return {m: float(np.mean([getattr(one, key) for one in scores[name, m]])) for m in known}
+
+
+def _best(means: Mapping[str, float], key: str) -> str:
+    """Return the method with the highest macro F1 or the lowest NLL."""
+    return (max if key == "macro_f1" else min)(means, key=means.__getitem__)
 
 
 def _with_best(scores: Scores, name: str, key: str) -> list[str]:
     """Return a cell per method, with the best preset and the best peer in bold."""
     cells: list[str] = []
-    best = max if key == "macro_f1" else min
     for side in (PRESETS, tuple(PEERS)):
-        means = {method: _mean(scores, name, method, key) for method in side}
-        first = best((m for m, value in means.items() if value is not None), key=lambda m: means[m] or 0.0)
-        texts = {m: "" if value is None else f"{value:.3f}" for m, value in means.items()}
-        cells += [f"**{text}**" if m == first else text for m, text in texts.items()]
+        means = _means(scores, name, side, key)
+        texts = {m: f"{value:.3f}" for m, value in means.items()}
+        texts[_best(means, key)] = f"**{texts[_best(means, key)]}**"
+        cells += [texts.get(m, "") for m in side]
     return cells
 
 
@@ -122,17 +126,14 @@ def _against(scores: Scores, name: str, peer: str, overlap: float) -> str:
 
 
 def _mean_gaps(scores: Scores, names: Sequence[str]) -> Iterator[str]:
-    """Yield the mean difference of each preset from the best peer of each table, which differs by table and metric."""
-    yield from ("Mean difference over the tables from the best of scikit-learn on each, which is another one each", "")
+    """Yield the mean difference of each preset from the best peer, which is chosen for each table and metric."""
+    yield from ("Mean difference from the classifier of scikit-learn that is best on the table at hand:", "")
     yield from table_head("preset", list(METRICS.values()))
+    gaps: dict[tuple[str, str], list[float]] = {}
+    for key in METRICS:
+        for name in names:
+            peers = _means(scores, name, PEERS, key)
+            for preset, value in _means(scores, name, PRESETS, key).items():
+                gaps.setdefault((preset, key), []).append(value - peers[_best(peers, key)])
     for preset in PRESETS:
-        cells = []
-        for key in METRICS:
-            best = max if key == "macro_f1" else min
-            gaps = []
-            for name in names:
-                peers = [value for peer in PEERS if (value := _mean(scores, name, peer, key)) is not None]
-                own = _mean(scores, name, preset, key)
-                gaps.append((own or 0.0) - best(peers))
-            cells.append(f"{np.mean(gaps):+.3f}")
-        yield table_line([preset, *cells])
+        yield table_line([preset, *(f"{np.mean(gaps[preset, key]):+.3f}" for key in METRICS)])
