@@ -5,8 +5,8 @@ from frostbench.embedcache.index.duplicates import Duplicates, duplicates
 from frostbench.embedcache.index.groups import NEAR, near_groups
 from frostbench.embedcache.index.leaks import Leaks, leaks
 from frostbench.embedcache.index.maps import load_or_make_map, make_map, map_path
-from frostbench.embedcache.index.neighbours import Neighbours, image_neighbours, neighbours
-from frostbench.embedcache.index.suspects import Suspects, suspects
+from frostbench.embedcache.index.neighbours import Neighbours, image_neighbours, nearest_among, neighbours
+from frostbench.embedcache.index.suspects import SuspectRanker, Suspects, suspects
 
 __all__ = [
     "NEAR",
@@ -14,6 +14,7 @@ __all__ = [
     "Duplicates",
     "Leaks",
     "Neighbours",
+    "SuspectRanker",
     "Suspects",
     "balance",
     "duplicates",
@@ -23,6 +24,7 @@ __all__ = [
     "make_map",
     "map_path",
     "near_groups",
+    "nearest_among",
     "neighbours",
     "suspects",
 ]

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from frostbench.embedcache.index.images import embed_images
-from frostbench.embedcache.index.rows import Numbers, UnitRows, column_of
+from frostbench.embedcache.index.rows import Numbers, UnitRows, Vectors, column_of
 from frostbench.embedcache.index.search import Found, Method, nearest
 from frostbench.embedcache.items import escape_name
 from frostbench.embedcache.table import FeatureTable
@@ -59,6 +60,28 @@ def neighbours(
     found = Found(found.cosine[back], found.rows[back], found.method, found.recall)
     labels = np.array(table.class_names, dtype=str)[table.labels[own]]
     return Neighbours(name, _frame(table, table.ids[own], labels, found), found.method, found.recall)
+
+
+def nearest_among(
+    table: FeatureTable, image: str, among: npt.NDArray[np.bool_], k: int, *, column: str | None = None
+) -> tuple[Numbers, Vectors]:
+    """Find the k nearest of some rows to one row: their row numbers [k] and cosines [k], the nearest first.
+
+    Args:
+        table: in memory or on disk.
+        image: id of the row, which is never its own neighbour.
+        among: bool [N], the rows that may be found; if they are fewer than k, all of them are returned.
+        k: number of rows.
+        column: vector column; default: the first by name.
+
+    Raises:
+        ValueError: the id is not in the table, no other row may be found, or there is no such column.
+    """
+    vectors = column_of(table, column)[1]
+    own = _places(table, [image])
+    rows = np.flatnonzero(among & (np.arange(len(table.ids)) != own[0]))
+    found = nearest(vectors.only(own), vectors.only(rows), max(1, min(k, len(rows))))
+    return rows[found.rows[0]], found.cosine[0]
 
 
 def image_neighbours(

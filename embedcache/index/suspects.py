@@ -1,5 +1,6 @@
 """Probable label errors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,13 +9,16 @@ import pandas as pd
 from frostbench.embedcache.counting import things
 from frostbench.embedcache.index.confident import confident_classes, normalised_margin, self_confidence
 from frostbench.embedcache.index.groups import NEAR, joined_groups, near_groups
-from frostbench.embedcache.index.out_of_sample import Floats, neighbour_agreement, ridge_probabilities
-from frostbench.embedcache.index.rows import Numbers, column_of
+from frostbench.embedcache.index.out_of_sample import LEFT_OUT, Floats, FoldNeighbours, FoldRidge
+from frostbench.embedcache.index.rows import Numbers, UnitRows, column_of
 from frostbench.embedcache.index.search import Method
 from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.folds import cut
 from frostbench.embedcache.storage.files import CacheError
 from frostbench.embedcache.table import FeatureTable
+
+MOST_IN_MEMORY = 2**27
+"""Largest number of float32 values, 512 MiB, that a ranker keeps; larger columns are read for each ranking."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +71,50 @@ def suspects(
         ValueError: there is only one class, there are fewer groups than folds, no class has as many rows as folds, or
             there is no such column.
     """
-    name, vectors = column_of(table, column)
-    fold = _folds(table, name, folds, seed, near, method)
-    p = ridge_probabilities(vectors, table.labels, fold, len(table.class_names))
-    agreement = neighbour_agreement(vectors, table.labels, fold, k, method)
-    scored = self_confidence(table.labels, p) > 0
-    rows = _rows(table, p, agreement, scored)
-    unscored = np.flatnonzero(~scored)
-    return Suspects(name, rows, _confusions(rows), len(unscored), _warnings(table, unscored))
+    ranker = SuspectRanker(table, column=column, k=k, folds=folds, seed=seed, near=near, method=method)
+    return ranker.rank(table.labels, table.class_names)
+
+
+class SuspectRanker:
+    """Scores the labels of a table again whenever some of them are changed; see `suspects`.
+
+    Folds, neighbours and scatters are computed once from the table as it is; only what depends on labels is computed
+    for each ranking.
+    """
+
+    def __init__(
+        self,
+        table: FeatureTable,
+        *,
+        column: str | None = None,
+        k: int = 20,
+        folds: int = 5,
+        seed: int = 42,
+        near: float | None = NEAR,
+        method: Method = "auto",
+    ) -> None:
+        self.column, rows = column_of(table, column)
+        if rows.shape[0] * rows.shape[1] <= MOST_IN_MEMORY:
+            rows = UnitRows(rows.block(0, rows.shape[0]))
+        fold = _folds(table, self.column, folds, seed, near, method)
+        self._ids, self._ridge = table.ids, FoldRidge(rows, fold)
+        self._neighbours = FoldNeighbours(rows, fold, k, method)
+
+    def rank(self, labels: Numbers, class_names: Sequence[str]) -> Suspects:
+        """Score labels of the table's rows.
+
+        Args:
+            labels: int [N], indices into `class_names`; -1 leaves a row out.
+            class_names: names of the C classes.
+        """
+        names = np.array(class_names, dtype=str)
+        p = self._ridge.probabilities(labels, len(names))
+        agreement = self._neighbours.agreement(labels)
+        used = labels != LEFT_OUT
+        scored = used & (self_confidence(labels, p) > 0)
+        rows = _rows(self._ids[scored], labels[scored], names, p[scored], agreement[scored])
+        unscored = np.flatnonzero(used & ~scored)
+        return Suspects(self.column, rows, _confusions(rows), len(unscored), _warnings(labels[unscored], names))
 
 
 def _confusions(rows: pd.DataFrame) -> pd.DataFrame:
@@ -83,12 +123,12 @@ def _confusions(rows: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["rows", "label", "suggested"], ascending=[False, True, True], ignore_index=True)
 
 
-def _warnings(table: FeatureTable, unscored: Numbers) -> tuple[str, ...]:
+def _warnings(unscored: Numbers, names: np.ndarray) -> tuple[str, ...]:
     if not len(unscored):
         return ()
     return (
         f"{things(len(unscored), 'row', 'rows')} could not be scored, because all rows of the same class are in one "
-        f"fold: {_few(np.unique(table.labels[unscored]), table)}. Add images of other groups.",
+        f"fold: {_few(names[np.unique(unscored)])}. Add images of other groups.",
     )
 
 
@@ -110,27 +150,24 @@ def _folds(table: FeatureTable, column: str, folds: int, seed: int, near: float 
     return cut(table.labels, groups, folds, seed, table.has_groups)
 
 
-def _rows(table: FeatureTable, p: Floats, agreement: Floats, scored: np.ndarray) -> pd.DataFrame:
-    names, labels = np.array(table.class_names, dtype=str), table.labels[scored]
-    seen = p[scored]
+def _rows(ids: np.ndarray, labels: Numbers, names: np.ndarray, seen: Floats, agreement: Floats) -> pd.DataFrame:
     others = seen.copy()
     others[np.arange(len(labels)), labels] = -1
     counted = confident_classes(labels, seen)
     suspect = (counted >= 0) & (counted != labels)
     found = pd.DataFrame(
         {
-            "id": table.ids[scored],
+            "id": ids,
             "label": names[labels],
             "suggested": names[np.where(suspect, counted, others.argmax(axis=1))],
             "self_confidence": self_confidence(labels, seen),
             "margin": normalised_margin(labels, seen),
-            "agreement": agreement[scored],
+            "agreement": agreement,
             "suspect": suspect,
         }
     )
     return found.sort_values(["self_confidence", "id"], ignore_index=True)
 
 
-def _few(labels: np.ndarray, table: FeatureTable, most: int = 5) -> str:
-    names = [table.class_names[label] for label in labels[:most]]
-    return ", ".join(names) + (" …" if len(labels) > most else "")
+def _few(names: np.ndarray, most: int = 5) -> str:
+    return ", ".join(names[:most].tolist()) + (" …" if len(names) > most else "")

@@ -54,6 +54,15 @@ class Ruling:
     olds: frozenset[str]
 
 
+def labels_file(cache_dir: Path) -> Path:
+    """Return where the page keeps the corrections of a cache: NAME.labels.csv, beside it.
+
+    >>> labels_file(Path("data/plants")).as_posix()
+    'data/plants.labels.csv'
+    """
+    return cache_dir.with_name(f"{cache_dir.resolve().name}.labels.csv")
+
+
 def read_corrections(path: Path) -> tuple[Correction, ...]:
     """Read a CSV or Parquet file of corrections, oldest first.
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frostbench.embedcache.counting import things
-from frostbench.embedcache.labels.corrections import Correction, LabelError, Ruling, rulings
+from frostbench.embedcache.labels.corrections import Correction, LabelError, rulings
 from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.making import Split, hash_roles
 from frostbench.embedcache.table import FeatureTable
@@ -81,15 +81,14 @@ def relabelled(table: FeatureTable, split: Split, changes: Relabelling) -> tuple
         LabelError: a correction is of another label than the image has, a class to merge or to leave out does not
             exist, or fewer than two classes remain.
     """
+    now, kept, counts = corrected(table, changes.corrections)
     names = np.array(table.class_names, dtype=object)[table.labels]
-    found = rulings(changes.corrections)
-    now, kept, counts = _corrected(table, names, found)
     _check_classes(changes, {*table.class_names, *now.tolist()})
-    corrected = now.copy()
+    before = now.copy()
     for name, parts in changes.merge.items():
-        now[np.isin(corrected, list(parts))] = name
+        now[np.isin(before, list(parts))] = name
     kept &= ~np.isin(now, list(changes.leave_out))
-    counts = replace(counts, merged=int((now != corrected)[kept].sum()), left_out=int((~kept).sum()))
+    counts = replace(counts, merged=int((now != before)[kept].sum()), left_out=int((~kept).sum()))
     gone = {*names.tolist()} - {*now[kept].tolist()}
     added = sorted({*now[kept].tolist()} - {*table.class_names})
     classes = (*(name for name in table.class_names if name not in gone), *added)
@@ -104,14 +103,20 @@ def relabelled(table: FeatureTable, split: Split, changes: Relabelling) -> tuple
     return changed, _roles(split, kept, changed, str(counts)), counts
 
 
-def _corrected(
-    table: FeatureTable, names: npt.NDArray[np.object_], found: Mapping[str, Ruling]
+def corrected(
+    table: FeatureTable, corrections: Sequence[Correction]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_], Changes]:
-    """Return the corrected labels [N], whether each image is kept [N], and what was changed."""
+    """Return the corrected label of each image, str [N], whether it is kept, bool [N], and what was changed.
+
+    Raises:
+        LabelError: a correction is of another label than the image has.
+    """
+    names = np.array(table.class_names, dtype=object)[table.labels]
+    found = rulings(corrections)
     now, kept = names.copy(), np.ones(len(names), dtype=bool)
     place = {image: row for row, image in enumerate(table.ids.tolist())}
     outdated: list[str] = []
-    corrected = done = 0
+    changed = done = 0
     for image, ruling in found.items():
         row = place.get(image)
         if row is None:
@@ -122,7 +127,7 @@ def _corrected(
         elif label not in ruling.olds:
             outdated.append(f"{image} ({' or '.join(sorted(ruling.olds))}, now {label})")
         elif ruling.new:
-            now[row], corrected = ruling.new, corrected + 1
+            now[row], changed = ruling.new, changed + 1
         else:
             kept[row] = False
     if outdated:
@@ -131,7 +136,7 @@ def _corrected(
             f"{things(len(outdated), 'image has', 'images have')} another one by now: {', '.join(outdated[:SHOWN])}"
             f"{', …' if len(outdated) > SHOWN else ''}. Correct or delete their lines."
         )
-    return now, kept, Changes(corrected, 0, 0, done, len(found.keys() - place.keys()))
+    return now, kept, Changes(changed, 0, 0, done, len(found.keys() - place.keys()))
 
 
 def _check_classes(changes: Relabelling, known: set[str]) -> None:

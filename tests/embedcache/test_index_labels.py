@@ -1,6 +1,7 @@
 """Label suspects and class balance."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from index_tables import labelled, table_of
 from sklearn.linear_model import Ridge
@@ -59,7 +60,7 @@ def test_ridge_scores_are_those_of_scikit_learn_fold_by_fold(monkeypatch: pytest
     folds = np.random.default_rng(1).integers(0, 3, 150)
     seen = []
     monkeypatch.setattr(out_of_sample, "_softmax_fitted", lambda scores, labels: seen.append(scores) or scores)
-    out_of_sample.ridge_probabilities(UnitRows(table.columns["x"]), table.labels, folds, 4)
+    out_of_sample.FoldRidge(UnitRows(table.columns["x"]), folds).probabilities(table.labels, 4)
     x, targets = to_unit(table.columns["x"]).astype(np.float64), np.eye(4)[table.labels]
     for fold in range(3):
         rest = folds != fold
@@ -67,6 +68,54 @@ def test_ridge_scores_are_those_of_scikit_learn_fold_by_fold(monkeypatch: pytest
         penalty = out_of_sample.RIDGE * (centred**2).sum() / 10
         model = Ridge(alpha=penalty).fit(x[rest], targets[rest])
         np.testing.assert_allclose(seen[0][~rest], model.predict(x[~rest]), atol=1e-5)
+
+
+def test_left_out_rows_are_predicted_but_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out_of_sample, "_softmax_fitted", lambda scores, labels: scores)
+    table = labelled(150, classes=4, dim=10)
+    folds, labels = np.random.default_rng(1).integers(0, 3, 150), table.labels.copy()
+    out = np.arange(0, 150, 7)
+    labels[out] = out_of_sample.LEFT_OUT
+    kept = np.flatnonzero(labels != out_of_sample.LEFT_OUT)
+    ridge = out_of_sample.FoldRidge(UnitRows(table.columns["x"]), folds)
+    before = ridge.probabilities(table.labels, 4)
+    without = out_of_sample.FoldRidge(UnitRows(table.columns["x"][kept]), folds[kept])
+    np.testing.assert_allclose(ridge.probabilities(labels, 4)[kept], without.probabilities(labels[kept], 4), atol=1e-6)
+    np.testing.assert_allclose(ridge.probabilities(table.labels, 4), before, atol=1e-9)
+
+
+def test_left_out_neighbours_do_not_vote() -> None:
+    table = labelled(80, classes=3, dim=6)
+    folds, labels = np.arange(80) % 4, table.labels.copy()
+    neighbours = out_of_sample.FoldNeighbours(UnitRows(table.columns["x"]), folds, 5)
+    x = to_unit(table.columns["x"])
+    labels[::3] = out_of_sample.LEFT_OUT
+    agreement = neighbours.agreement(labels)
+    for row in (1, 2, 40, 79):
+        others = np.flatnonzero(folds != folds[row])
+        near = others[np.argsort(-(x[others] @ x[row]), kind="stable")[:5]]
+        votes = np.exp(x[near] @ x[row] / out_of_sample.TEMPERATURE)
+        voting = labels[near] != out_of_sample.LEFT_OUT
+        own = votes[voting & (labels[near] == labels[row])].sum()
+        assert agreement[row] == pytest.approx(own / votes[voting].sum() if voting.any() else 0, abs=1e-4)
+
+
+def test_changed_labels_are_ranked_as_those_of_a_new_table() -> None:
+    table = labelled(300, classes=4, dim=12, noise=0.8)
+    ranker = index.SuspectRanker(table)
+    labels = table.labels.copy()
+    labels[:5] = (labels[:5] + 1) % 4
+    first = ranker.rank(table.labels, table.class_names)
+    pd.testing.assert_frame_equal(first.rows, index.suspects(table).rows)
+    changed = ranker.rank(labels, table.class_names)
+    assert not changed.rows.equals(first.rows)
+    pd.testing.assert_frame_equal(ranker.rank(table.labels, table.class_names).rows, first.rows)
+    labels[5:9] = -1
+    assert len(ranker.rank(labels, table.class_names).rows) == 296
+    # A class that nobody has seen before cannot be scored with a single row.
+    labels[0] = 4
+    alone = ranker.rank(labels, (*table.class_names, "new"))
+    assert (alone.unscored, "new" in alone.warnings[0]) == (1, True)
 
 
 def test_probabilities_are_calibrated_by_one_temperature() -> None:

@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from frostbench.embedcache import index
 from frostbench.embedcache.index import search
 from frostbench.embedcache.index.images import embed_images
+from frostbench.embedcache.index.rows import to_unit
 
 
 def test_neighbours_are_those_of_numpy_and_of_scikit_learn(small_blocks: None) -> None:
@@ -107,3 +108,17 @@ def test_images_are_embedded_by_the_recipe_of_the_column(monkeypatch: pytest.Mon
 def test_imported_vectors_have_no_images() -> None:
     with pytest.raises(ValueError, match="imported, so their recipe is unknown"):
         embed_images("x", RECIPE, [])
+
+
+def test_neighbours_among_some_rows() -> None:
+    table = labelled(60, classes=3, dim=8)
+    among = np.arange(60) % 3 != 1
+    rows, cosine = index.nearest_among(table, str(table.ids[3]), among, 5)
+    x = to_unit(table.columns["x"])
+    wanted = [row for row in np.argsort(-(x @ x[3]), kind="stable") if among[row] and row != 3][:5]
+    assert rows.tolist() == wanted
+    np.testing.assert_allclose(cosine, (x @ x[3])[wanted], atol=1e-6)
+    few = np.arange(60) < 2
+    assert sorted(index.nearest_among(table, str(table.ids[3]), few, 5)[0].tolist()) == [0, 1]
+    with pytest.raises(ValueError, match="k must be between 1 and 0"):
+        index.nearest_among(table, str(table.ids[3]), np.arange(60) == 3, 5)
