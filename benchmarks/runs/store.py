@@ -47,6 +47,8 @@ def _without_old_fields(found: Any) -> Any:
 _RECORD: TypeAdapter[RunRecord] = TypeAdapter(Annotated[RunRecord, BeforeValidator(_without_old_fields)])
 OUTCOMES_FILE, SEAL = "outcomes.parquet", "record_sha256"
 """Name of the file of outcomes, and the key under which a record holds the digest of its other content."""
+SHOWN = 3
+"""Number of rows that a message about missing runs names."""
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")
 
 
@@ -181,13 +183,12 @@ def require_runs(store: Path, rows: Mapping[str, Sequence[str]], cache: str) -> 
         StoreError: a run is missing.
     """
     counts = {name: sum(not is_finished(store, key) for key in keys) for name, keys in rows.items()}
-    missing = ", ".join(
-        f"{n} of {with_noun(len(rows[name]), 'run')} of row {name!r}" for name, n in counts.items() if n
-    )
-    if missing:
+    lacking = [f"{n} of {with_noun(len(rows[name]), 'run')} of row {name!r}" for name, n in counts.items() if n]
+    if lacking:
+        rest = f" and runs of {with_noun(len(lacking) - SHOWN, 'other row')}" if len(lacking) > SHOWN else ""
         raise StoreError(
-            f"All runs of the bench must be in its store, but {store} lacks {missing} on cache {cache}. Run the bench "
-            "first; it trains only missing runs."
+            f"All runs of the bench must be in its store, but {store} lacks {', '.join(lacking[:SHOWN])}{rest} on "
+            f"cache {cache}. Run the bench first; it trains only missing runs."
         )
 
 

@@ -17,7 +17,7 @@ def describe(error: ValidationError, spec_type: type[BaseModel]) -> str:
     """Return one line per error: title and path of the option, the rule, the value given, and a hint."""
     lines = []
     for item in error.errors(include_url=False):
-        tagged = _tagged(item["loc"], spec_type)
+        tagged = tagged_path(item["loc"], spec_type)
         message = rule_of(item)
         # Our own rules about several options are full sentences with the values and the remedy; pydantic's are not.
         if not message.endswith((".", "?")):
@@ -28,11 +28,11 @@ def describe(error: ValidationError, spec_type: type[BaseModel]) -> str:
     return "\n".join(lines) + "\nSee `frostbench options`."
 
 
-def _tagged(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
-    """Return an option's path as `options` writes it: pydantic's union tags become `<kind>` after their field.
+def tagged_path(loc: Sequence[str | int], spec_type: type[BaseModel]) -> str:
+    """Return the path of one of pydantic's errors as `options` writes it: union tags become `<kind>` after their field.
 
     >>> from frostbench.training.run import RunSpec
-    >>> _tagged(("head", "body", "mlp", "dropout"), RunSpec)
+    >>> tagged_path(("head", "body", "mlp", "dropout"), RunSpec)
     'head.body<mlp>.dropout'
     """
     branches = {f"{node.path}<{kind}>" for node in walk(spec_type) for kind in node.kinds if len(node.branches) > 1}

@@ -39,7 +39,7 @@ class PriorAdjustment(Spec):
 
     kind: Literal["prior_adjustment"] = "prior_adjustment"
     rule: Literal["fixed", "tuned"] = Field(default="fixed", title="Post-hoc logit adjustment: choice of τ")
-    """How τ is chosen: as given (fixed), or among 0, 0.05 .. 1.5 by train.early_stop.metric on validation rows."""
+    """How τ is chosen: as given (fixed), or among 0, 0.05 .. 1.5 by the early-stopping metric on validation rows."""
     tau: float = Field(default=0.0, ge=0, le=3, title="Post-hoc logit adjustment: strength τ")
     """Multiple of the log prior that is subtracted from the logits with rule=fixed; 1 targets the balanced error."""
 

@@ -129,7 +129,7 @@ class Fedlas(LossMethod):
     reduction: Literal["mean", "sum"] = Field(default="mean", title="FeDLaS: reduction of MbLS")
     """Whether the MbLS penalty is a mean over the classes, as in the official code, or a sum, as in the paper."""
     spread: Literal["uniform", "prior"] = Field(default="uniform", title="FeDLaS: target distribution")
-    """Target of base=label_smoothing: uniform, or the effective prior, which suits logit adjustment."""
+    """Target of the base "label_smoothing": uniform, or the effective prior, which suits logit adjustment."""
     indicator: Literal["l1", "l2", "max_logit", "max_prob"] = Field(default="l1", title="FeDLaS: confidence indicator")
     """Measure of confidence: a norm of the features, the largest logit, or the largest probability."""
     source: Literal["penultimate", "input"] = Field(default="penultimate", title="FeDLaS: features whose norm counts")

@@ -25,7 +25,7 @@ class Shuffled(Spec):
     )
     """Rows shuffled together at a time, so that the others can stay on disk; null shuffles all rows at once."""
     block_rows: int = Field(default=4096, ge=1, le=2**30, title="Shuffle block (rows)")
-    """Neighbouring rows that enter the buffer as one block, blocks in random order; used only with buffer_rows."""
+    """Neighbouring rows that enter the buffer as one block, blocks in random order; used only with a shuffle buffer."""
 
     def blocks_at_once(self, rows: int) -> int:
         """Return the number of blocks that the buffer holds, out of `rows` rows.

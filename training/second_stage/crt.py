@@ -50,7 +50,7 @@ class Crt(SteppedStage):
     init: Literal["fresh", "keep"] = Field(default="fresh", title="Second stage: initial classifier")
     """Whether the classifier starts from new weights (fresh) or from the first stage (keep)."""
     epochs: Passes = Field(default=10, title="Second stage: epochs")
-    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
+    """Number of epochs of the second stage; the minimum of steps may raise it."""
     lr: Rate = Field(default=1e-3, title="Second stage: learning rate")
     """Peak learning rate of the second stage."""
 

@@ -24,7 +24,7 @@ class Lws(SteppedStage):
     rescales_rows: ClassVar[bool] = True
     kind: Literal["lws"] = "lws"
     epochs: Passes = Field(default=5, title="Second stage: epochs")
-    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
+    """Number of epochs of the second stage; the minimum of steps may raise it."""
     lr: Rate = Field(default=1e-2, title="Second stage: learning rate")
     """Peak learning rate of the factors' logarithms."""
 

@@ -55,7 +55,7 @@ class SteppedStage(SecondStage):
     rules: ClassVar[tuple[Rule, ...]] = STEPPED_RULES
     kind: str
     epochs: Passes
-    """Number of epochs of the second stage; train.schedule.min_steps may raise it."""
+    """Number of epochs of the second stage; the minimum of steps may raise it."""
     lr: Rate
     """Peak learning rate of the second stage."""
     sampler: Sampler = Field(default="class_balanced", title="Second stage: sampling of classes")
@@ -69,7 +69,7 @@ class SteppedStage(SecondStage):
     )
     """Epoch of this stage to stop at and keep, as cross-validation chose it; null lets the metric choose."""
     metric: SecondMetric = Field(default="as_first", title="Second stage: metric")
-    """Validation metric that chooses the epoch of this stage; as_first uses train.early_stop.metric."""
+    """Validation metric that chooses the epoch of this stage; as_first uses that of the first stage."""
     max_head_loss: float | None = Field(
         default=None,
         ge=0,

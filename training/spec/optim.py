@@ -37,7 +37,7 @@ class Schedule(Spec):
     """Length, batch size and learning-rate schedule of a stage."""
 
     epochs: int = Field(default=50, ge=1, le=100_000, title="Epochs")
-    """Passes over the training rows; more if min_steps requires them."""
+    """Passes over the training rows; more if the minimum of steps requires them."""
     min_steps: int = Field(default=1000, ge=0, le=10_000_000, title="Minimum steps")
     """Minimum number of steps, which raises the epochs on a small table; 0 keeps the epochs as they are."""
     batch_size: int = Field(default=64, ge=1, le=1_000_000, title="Batch size")

@@ -27,7 +27,7 @@ class EarlyStop(Spec):
     With last, the last epoch is kept and training never stops early.
     """
     patience: int = Field(default=20, ge=1, le=100_000, title="Early stopping: patience (epochs)")
-    """Epochs without improvement before training ends, scaled up as min_steps scales the epochs.
+    """Epochs without improvement before training ends, scaled up as the minimum of steps scales the epochs.
 
     Counted after the warm-up, once deferred class weights and samplers act in full.
     """

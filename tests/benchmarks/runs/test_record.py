@@ -210,6 +210,12 @@ def test_outcomes_of_another_run_are_refused(store):
         read_outcomes(store, key, "select")
 
 
+def test_few_rows_without_runs_are_named(store):
+    rows = dict.fromkeys("abcde", ("none",))
+    with pytest.raises(StoreError, match=r"of row 'b', 1 of 1 run of row 'c' and runs of 2 other rows on cache c\. "):
+        require_runs(store, rows, "c")
+
+
 def test_missing_things_are_told_with_what_to_do(store):
     with pytest.raises(StoreError, match="The run is not in the store"):
         read_record(store, "0123456789abcdef")
