@@ -21,13 +21,13 @@ def command_lines(a: Bench, b: Bench) -> str:
         a: one-row bench that side A was trained with.
         b: one-row bench that side B was trained with.
     """
-    shared = all(a.get(name) == b.get(name) for name in ("caches", "seeds", "split"))
+    shared = all(a.get(name) == b.get(name) for name in ("caches", "seeds", "split", "labels"))
     if shared and run_of(a) != run_of(b):
-        text = _file("ab.yaml", both(a, b))
+        text = file_command("ab.yaml", both(a, b))
         return (
             f"{text}frostbench bench run ab.yaml\nfrostbench compare ab.yaml\nfrostbench export ab.yaml B --out head\n"
         )
-    files = _file("a.yaml", dict(a)) + _file("b.yaml", dict(b))
+    files = file_command("a.yaml", dict(a)) + file_command("b.yaml", dict(b))
     return f"{files}frostbench bench run a.yaml\nfrostbench bench run b.yaml\n"
 
 
@@ -42,6 +42,7 @@ def run_of(bench: Bench) -> RunSpec:
     return parse(RunSpec, with_changes(start, bench["base"]))
 
 
-def _file(name: str, tree: Tree) -> str:
+def file_command(name: str, tree: Tree) -> str:
+    """Return a command that writes settings to a file."""
     lines = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=math.inf)
     return f"cat > {shlex.quote(name)} <<'END'\n{lines}END\n"

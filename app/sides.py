@@ -6,6 +6,7 @@ values and never stored.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -57,6 +58,7 @@ class Switch:
         return value_at(spec, path) != value_at(RunSpec(), path)
 
 
+@cache
 def switches() -> tuple[Switch, ...]:
     """Load the master switches in the order of configs/switches/switches.yaml."""
     with resources.as_file(resources.files("frostbench.configs") / "switches" / "switches.yaml") as path:
@@ -75,6 +77,7 @@ def value_at(spec: BaseModel, path: str) -> Any:
     return value
 
 
+@cache
 def preset_spec(name: str) -> RunSpec:
     """Return the run of a preset."""
     return parse(RunSpec, preset(name))
@@ -192,7 +195,7 @@ def matching_rules(run: RunSpec, verdicts: Iterable[str] = ("refuse", "no effect
 
 
 def disabled(values: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> dict[str, str]:
-    """Return the rows that a side cannot use in its current state, by key, with the reason.
+    """Return those of some rows that a side cannot use in its current state, by key, with the reason.
 
     A row is disabled if every other value that is tried violates a rule that the current value does not: one that
     refuses the combination, or states that the option has no effect. Values that the spec itself rejects, such as
@@ -202,14 +205,35 @@ def disabled(values: Mapping[str, Any], rows: Sequence[Row] = ROWS) -> dict[str,
         SettingsError: a value of the side is not allowed.
     """
     current, tree = matching_rules(run_of(values)), tree_of(ROWS, values)
-    reasons = {}
-    for row in rows:
-        if row.is_active(values):
-            others = [_run_with(tree, row, value) for value in other_values(row, values[row.key])]
-            violated = [_new_rules(run, current) for run in others if run is not None]
-            if violated and all(violated):
-                reasons[row.key] = violated[0][0].sentence
-    return reasons
+    found = {row.key: _reason(row, values, tree, current) for row in rows if row.is_active(values)}
+    return {key: reason for key, reason in found.items() if reason}
+
+
+def _reason(row: Row, values: Mapping[str, Any], tree: Tree, current: Sequence[Rule]) -> str:
+    """Return why a side cannot use an active row, or ""; values are tried until one can be used."""
+    reason = ""
+    for value in other_values(row, values[row.key]):
+        run = _run_with(tree, row, value)
+        if run is not None:
+            violated = _new_rules(run, current)
+            if not violated:
+                return ""
+            reason = reason or violated[0].sentence
+    return reason
+
+
+def rows_of_rule(values: Mapping[str, Any], rule: Rule) -> tuple[str, ...]:
+    """Return the keys of the changed rows that a rule is about: at their default it no longer applies."""
+    found = []
+    for row in ROWS:
+        if row.is_active(values) and values[row.key] != row.default:
+            try:
+                run = run_of({**values, row.key: row.default})
+            except SettingsError:
+                continue
+            if not rule.applies(run):
+                found.append(row.key)
+    return tuple(found)
 
 
 def _run_with(tree: Tree, row: Row, value: Any) -> RunSpec | None:

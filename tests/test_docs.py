@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from frostbench.app.actions.options import ROOTS
@@ -68,6 +70,24 @@ def test_the_bench_of_the_readme_is_valid():
 def commands():
     lines = [line.split("#")[0].strip() for block in blocks("bash") for line in block.splitlines()]
     return [line for line in lines if line.startswith("frostbench ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_and_options_that_are_named_exist(page):
+    """Every `frostbench COMMAND [SUBCOMMAND] --option` of a page, in a block or within a sentence."""
+    text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+    root = get_command(app)
+    wrong = []
+    for line in re.findall(r"(?:^\s*|`|\$ )frostbench ([a-z][^`\n#]*)", text, re.MULTILINE):
+        words = line.split()
+        command = root.commands.get(words[0])
+        if isinstance(command, TyperGroup) and len(words) > 1:
+            command = command.commands.get(words[1]) if words[1].isalpha() and words[1].islower() else command
+        known = {name for one in getattr(command, "params", ()) for name in (*one.opts, *one.secondary_opts)}
+        options = {word.partition("=")[0].rstrip(".,;)") for word in words if re.match("--[a-z]", word)}
+        if command is None or not options <= known | {"--help", "--version"}:
+            wrong.append(line)
+    assert wrong == []
 
 
 def test_commands_of_the_readme_name_options_that_exist():

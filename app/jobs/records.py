@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 SIDES = ("A", "B")
 UNFINISHED = ("queued", "running")
+CHOSEN = frozenset({"name", "preset", "reason"})
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost", "foreign"]
 
 
@@ -63,9 +64,10 @@ class Status:
         found: number of runs that were already in the store.
         pace: seconds per epoch of the current seed.
         holds: number of current runs with a finished epoch, which is kept if the job is stopped.
+        chosen: what preset auto chose: `name`, `preset`, `base` (its changes of the preset) and `reason`; else empty.
 
     Raises:
-        ValueError: the state is unknown, or a seed is not a number.
+        ValueError: the state is unknown, a seed is not a number, or `chosen` states something else.
     """
 
     state: State = "queued"
@@ -84,10 +86,16 @@ class Status:
     found: int = 0
     pace: float | None = None
     holds: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.state not in get_args(State):
             raise ValueError(f"The state of a job must be one of {get_args(State)}, got {self.state!r}.")
+        texts = {name: value for name, value in self.chosen.items() if name != "base"}
+        if not set(texts) <= CHOSEN or not all(isinstance(value, str) for value in texts.values()):
+            raise ValueError(
+                f"What auto chose must state {sorted(CHOSEN)} as text and base, got {sorted(self.chosen)}."
+            )
         # JSON has string keys and no tuples.
         object.__setattr__(self, "keys", {int(seed): key for seed, key in self.keys.items()})
         object.__setattr__(self, "warnings", tuple(self.warnings))

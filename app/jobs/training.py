@@ -13,6 +13,7 @@ from frostbench.app.jobs.files import is_stop_requested
 from frostbench.app.jobs.messages import stopped_message
 from frostbench.app.jobs.progress import Progress
 from frostbench.app.jobs.records import Request, State, Status
+from frostbench.benchmarks.auto.choose import with_choice
 from frostbench.benchmarks.runs.events import (
     BenchDone,
     BenchEvent,
@@ -27,7 +28,7 @@ from frostbench.benchmarks.runs.events import (
 )
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.settings.nouns import with_noun
-from frostbench.benchmarks.settings.parsing import SettingsError, parse
+from frostbench.benchmarks.settings.parsing import AUTO, SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec, expand
 
 METRICS = ("macro_f1_fg", "balanced_accuracy", "accuracy", "nll")
@@ -46,6 +47,8 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
         ValueError: the bench is invalid, or has more than one row or cache.
     """
     bench = parse(BenchSpec, request.bench)
+    if bench.preset == AUTO:
+        bench = with_chosen(bench, request.device, progress)
     _check_single_row(bench)
     stop, first, was_stopped = partial(is_stop_requested, progress.folder), 0.0, False
     displayed_seed: int | None = None
@@ -73,6 +76,25 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
             if isinstance(event, BenchDone):
                 return final_state(event)
     return "cancelled", stopped_message(progress.status, was_stopped)
+
+
+def with_chosen(bench: BenchSpec, device: str, progress: Progress) -> BenchSpec:
+    """Return the bench with the configuration that preset auto chooses, which the status then states.
+
+    Raises:
+        ValueError: no candidate can be trained, or the cache is damaged.
+    """
+
+    def show(done: int, fits: int) -> None:
+        text = f"Choosing the settings by cross-validation on the training rows: fit {done} of {fits}."
+        progress.show(replace(progress.status, message=text), soon=done < fits)
+
+    found, choice = with_choice(bench, device, show)
+    chosen = {"name": choice.name, "preset": found.preset, "base": dict(found.base), "reason": choice.reason}
+    print(choice)
+    warnings = progress.status.warnings + choice.warnings
+    progress.show(replace(progress.status, message="", chosen=chosen, warnings=warnings))
+    return found
 
 
 def _count_holds(seeds: set[int], event: BenchEvent) -> int:

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-import torch
-
+from frostbench.app.cache_notes import about_cache, names_in_cache, notes_on_corrections
 from frostbench.app.forms import spec_of
 from frostbench.app.page.form import CACHE_ROW, SIDES, SPLIT_ROWS, Form, read_form, restore_form
 from frostbench.app.page.job_text import fingerprint
@@ -12,12 +11,7 @@ from frostbench.app.page.pieces import difference_html, reasons_html
 from frostbench.app.page.state import View, bench_for, check_files, view
 from frostbench.app.sides import CUSTOM, ROWS, Switch, changed_rows, switches, undo_changes, with_preset, with_switch
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.settings.nouns import noun_for
 from frostbench.embedcache.splits.spec import SplitSpec
-from frostbench.training.checks.corrections import correction_notes
-
-VIEW_ROWS = {"view_sets": "train", "tta": "eval"}
-"""Rows that take names of view sets, and the role of those sets."""
 
 
 def update_form(request: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
@@ -49,11 +43,11 @@ def _after(request: dict[str, Any], workspace: Workspace) -> Form:
     if act == "switch" and side in SIDES:
         (switch,) = (known for known in switches() if known.name == request["name"])
         check_files(ROWS, form.sides[side], workspace)
-        return _set_switch(form, side, switch, bool(request["on"]))
+        return set_switch(form, side, switch, bool(request["on"]))
     return form
 
 
-def _set_switch(form: Form, side: str, switch: Switch, on: bool) -> Form:
+def set_switch(form: Form, side: str, switch: Switch, on: bool) -> Form:
     """Return the form with a switch of a side set; turning it off restores what turning it on had changed."""
     before, record = form.sides[side], dict(form.switched.get(side, {}))
     after = with_switch(before, switch, on)
@@ -75,59 +69,28 @@ def _reply(form: Form, seen: View, workspace: Workspace) -> dict[str, Any]:
         "switches": seen.switches,
         "fingerprints": {side: _fingerprint(form, seen, side, workspace) for side in SIDES},
         "caches": workspace.cache_names(),
-        "names": {side: _names(form, side, workspace) for side in SIDES},
-        "about": {side: _about_cache(form, side, workspace) for side in SIDES},
+        "names": {side: names_in_cache(form.sides[side]["cache"], workspace) for side in SIDES},
+        "about": {side: about_cache(form.sides[side]["cache"], workspace) for side in SIDES},
     }
 
 
 def _with_correction_notes(form: Form, seen: View, workspace: Workspace) -> View:
-    """Add warnings about class-frequency corrections that cancel each other on a side's cache.
-
-    Class sizes are those of the cache times the share of training rows.
-    """
-    share = 1 - sum(spec_of(SplitSpec, SPLIT_ROWS, form.split).shares.values()) if not any(seen.errors.values()) else 1
-    notes = {}
-    for side, run in seen.runs.items():
-        name = form.sides[side]["cache"]
-        if run is not None and name in workspace.cache_names():
-            counts = torch.tensor([round(share * n) for n in workspace.facts(name).classes.values()], dtype=torch.int64)
-            notes[side] = correction_notes(run, torch.arange(len(counts)).repeat_interleave(counts), len(counts))
+    """Add warnings about class-frequency corrections that cancel each other on a side's cache."""
+    share = training_share(form) if not any(seen.errors.values()) else 1.0
+    notes = {
+        side: notes_on_corrections(run, form.sides[side]["cache"], share, workspace)
+        for side, run in seen.runs.items()
+        if run is not None
+    }
     return replace(seen, warnings={side: others + notes.get(side, ()) for side, others in seen.warnings.items()})
+
+
+def training_share(form: Form) -> float:
+    """Return the share of training rows that a form's split asks for. Raises SettingsError for invalid values."""
+    return 1 - sum(spec_of(SplitSpec, SPLIT_ROWS, form.split).shares.values())
 
 
 def _fingerprint(form: Form, seen: View, side: str, workspace: Workspace) -> str | None:
     """Return the fingerprint of what a side would train, or None, which equals no job's, if it cannot be trained."""
     run = seen.runs[side]
     return None if run is None or seen.errors[side] else fingerprint(bench_for(form, run, side, workspace))
-
-
-def _names(form: Form, side: str, workspace: Workspace) -> dict[str, list[str]]:
-    """Return, for each row that takes names, the names in a side's cache to choose from."""
-    name = form.sides[side]["cache"]
-    empty: dict[str, list[str]] = {"columns": [], "background": [], "view_sets": [], "tta": []}
-    if name not in workspace.cache_names():
-        return empty
-    try:
-        facts, sets = workspace.facts(name), workspace.view_sets(name)
-    except (ValueError, OSError):
-        # `_about_cache` shows the error, and the page stays usable: another cache can be chosen.
-        return empty
-    views = {row: [name for name, role in sets.items() if role == wanted] for row, wanted in VIEW_ROWS.items()}
-    return {"columns": list(facts.columns), "background": list(facts.classes)} | views
-
-
-def _about_cache(form: Form, side: str, workspace: Workspace) -> str:
-    """Return one line of plain text about a side's cache."""
-    name = form.sides[side]["cache"]
-    if name not in workspace.cache_names():
-        return ""
-    try:
-        facts = workspace.facts(name)
-    except (ValueError, OSError) as error:
-        return f"This cache cannot be read: {error}"
-    counts = [n for n in facts.classes.values() if n]
-    sizes = " to ".join(f"{n:,}" for n in sorted({min(counts), max(counts)})) if counts else ""
-    spread = f"{sizes} {noun_for(max(counts), 'image')} each" if counts else "no images"
-    columns = "; ".join(f"{column}: {text}" for column, text in facts.columns.items())
-    images, classes = noun_for(facts.images, "image"), noun_for(len(facts.classes), "class")
-    return f"{facts.images:,} {images}, {len(facts.classes):,} {classes} of {spread}. {columns}"

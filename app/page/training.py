@@ -8,13 +8,13 @@ from typing import Any
 import gradio as gr
 
 from frostbench.app import jobs
-from frostbench.app.finding import collect, keys_of
 from frostbench.app.jobs import Job
 from frostbench.app.jobs.records import UNFINISHED
 from frostbench.app.page.common import QUIET, Pair, encode_pair, hidden_text
 from frostbench.app.page.form import SIDES, Form, read_form
 from frostbench.app.page.progress import LOADING, lines_html, progress_html
 from frostbench.app.page.state import bench_for, runs_of
+from frostbench.app.starting import submit_one
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.plugins import check_allowed
 
@@ -120,21 +120,6 @@ def submit(form: Form, sides: Sequence[str], workspace: Workspace) -> Pair:
         return {side: submit_one(side, bench, workspace) for side, bench in benches.items()}
     except (ValueError, OSError) as error:
         raise gr.Error(str(error), print_exception=False) from error
-
-
-def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
-    """Submit a job for a bench, without a worker if all of its runs already exist in any store; return its ID.
-
-    Raises:
-        JobError: the job cannot be submitted.
-        OSError: the store cannot be written.
-    """
-    keys = keys_of(bench)
-    is_complete, stores = collect(keys, workspace)
-    if is_complete:
-        return jobs.submit_found(workspace.store, side, bench, keys, stores=list(map(str, stores)))
-    limits: dict[str, Any] = {"slots": workspace.slots, "device": workspace.device, "plugins": workspace.plugins}
-    return jobs.submit(workspace.store, side, bench, keys=keys, **limits)
 
 
 def _canceller(workspace: Workspace, side: str) -> Callable[..., list[Any]]:

@@ -2,9 +2,9 @@
 
 from html import escape
 
-TABS = {"Runs": "/runs"}
+TABS = {"Data": "/data", "Train": "/train", "Runs": "/runs", "Compare": "/compare", "Images": "/images"}
 """Address of each tab."""
-PLANNED = {"Train and compare": "/"}
+PLANNED = {"Try and export": "/"}
 """What is still on the first page."""
 _ICON = (
     '<svg width="20" height="20" viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" '
@@ -14,23 +14,25 @@ _ICON = (
 
 
 def document(tab: str, token: str) -> str:
-    """Return the document of a tab."""
+    """Return the document of a tab; its script and style sheet are in static/NAME, and the token is in a meta tag."""
+    name = tab.lower()
     links = "".join(
-        f'<a href="{address}"{" aria-current=page" if name == tab else ""}>{name}</a>'
-        for name, address in (PLANNED | TABS).items()
+        f'<a href="{address}"{" aria-current=page" if title == tab else ""}>{title}</a>'
+        for title, address in (TABS | PLANNED).items()
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(tab)} · Frostbench</title><meta name="frostbench-token" content="{escape(token)}">
 <script>document.documentElement.dataset.theme = localStorage.getItem("frostbench_theme")
   || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")</script>
-<link rel="stylesheet" href="/frostbench/static/shell.css"><link rel="icon" href="data:,">
-<script type="module" src="/frostbench/static/bar.js"></script>
-<script type="module" src="/frostbench/static/{tab.lower()}.js"></script></head>
+<link rel="stylesheet" href="/frostbench/static/shared/shell.css">
+<link rel="stylesheet" href="/frostbench/static/{name}/{name}.css"><link rel="icon" href="data:,">
+<script type="module" src="/frostbench/static/shared/bar.js"></script>
+<script type="module" src="/frostbench/static/{name}/{name}.js"></script></head>
 <body><a class="skip" href="#main">Skip to the content</a>
 <header class="top"><div class="in"><a class="brand" href="/">{_ICON} Frostbench</a>
 <nav class="tabs" aria-label="Tabs">{links}</nav>
-<span class="grow"></span><a id="jobs" class="chip job" href="/#training" hidden></a>
+<span class="grow"></span><a id="job-pill" class="chip job" href="/train#jobs" hidden></a>
 <button id="theme" class="icon" type="button" aria-label="Switch between light and dark">◐</button></div></header>
 <div id="alert" class="alert" role="alert" hidden></div><div id="live" class="hidden" aria-live="polite"></div>
 <main id="main" data-state="loading"><div class="head"><h1>{escape(tab)}</h1></div></main></body></html>

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -10,30 +11,52 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from frostbench.app.workbench.data import differences, job_summary, run_list
+from frostbench.app.workbench.bar import job_summary
+from frostbench.app.workbench.compare import answers as compare
+from frostbench.app.workbench.data import answers as data
 from frostbench.app.workbench.documents import TABS, document
+from frostbench.app.workbench.images import answers as images
+from frostbench.app.workbench.pictures import ADDRESS as PICTURES
+from frostbench.app.workbench.pictures import send_picture, send_pictures
+from frostbench.app.workbench.runs.answers import differences, run_list
+from frostbench.app.workbench.train.answers import train_answers
 from frostbench.app.workspace import Workspace
 
 TYPES = {".js": "text/javascript", ".css": "text/css"}
+BINARY = "application/octet-stream"
 MOST_BYTES = 1_000_000
 """Largest body of a request."""
+STATIC = resources.files("frostbench.app.workbench") / "static"
 FRESH = {"cache-control": "no-cache"}
+
+
+def answers_of(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
+    """Return the functions that answer the requests of all tabs, by name."""
+    return {
+        "runs": lambda _: run_list(workspace),
+        "jobs": lambda _: job_summary(workspace),
+        "differences": lambda request: differences(request, workspace),
+        "pictures": lambda request: send_pictures(request, workspace),
+        **compare.answers(workspace),
+        **data.answers(workspace),
+        **images.answers(workspace),
+        **train_answers(workspace),
+    }
 
 
 def routes(workspace: Workspace, token: str) -> list[Route]:
     """Return the routes of all tabs."""
-    answers: dict[str, Callable[[Any], Any]] = {
-        "runs": lambda _: run_list(workspace),
-        "jobs": lambda _: job_summary(workspace),
-        "differences": lambda request: differences(request, workspace),
-    }
+    answers = answers_of(workspace)
 
     def page(request: Request) -> Response:
         tab = next(name for name, address in TABS.items() if address == request.url.path)
         return HTMLResponse(document(tab, token), headers={"cache-control": "no-store"})
 
     def static(request: Request) -> Response:
-        return send_static(request.path_params["name"])
+        return send_static(request.path_params["folder"], request.path_params["name"])
+
+    def picture(request: Request) -> Response:
+        return send_picture(request, workspace)
 
     async def api(request: Request) -> Response:
         name = request.path_params["name"]
@@ -43,21 +66,23 @@ def routes(workspace: Workspace, token: str) -> list[Route]:
         if len(body) > MOST_BYTES:
             return JSONResponse({"error": f"A request may have at most {MOST_BYTES:,} bytes, got {len(body):,}."}, 413)
         try:
-            return JSONResponse(await run_in_threadpool(answers[name], json.loads(body) if body else None))
+            answer = await run_in_threadpool(answers[name], json.loads(body) if body else None)
         except (ValueError, OSError) as error:
             return JSONResponse({"error": str(error)}, 400)
+        return Response(answer, media_type=BINARY) if isinstance(answer, bytes) else JSONResponse(answer)
 
     return [
         *(Route(address, page) for address in TABS.values()),
-        Route("/frostbench/static/{name}", static),
+        Route("/frostbench/static/{folder}/{name}", static),
+        Route(PICTURES, picture),
         Route("/frostbench/api/{name}", api, methods=["GET", "POST"]),
     ]
 
 
-def send_static(name: str) -> Response:
+def send_static(folder: str, name: str) -> Response:
     """Send a script or style sheet of the package."""
-    file = resources.files("frostbench.app.workbench") / "static" / name
-    kind = TYPES.get(f".{name.rpartition('.')[2]}")
-    if "/" in name or kind is None or not file.is_file():
+    file = STATIC / folder / name
+    kind = TYPES.get(Path(name).suffix)
+    if kind is None or not {folder, name}.isdisjoint({".", ".."}) or "/" in folder + name or not file.is_file():
         return PlainTextResponse("The page has no such file.", 404)
     return Response(file.read_bytes(), media_type=kind, headers=FRESH)

@@ -8,7 +8,7 @@ import pytest
 from frostbench.app import finding, workspace
 from frostbench.app.jobs import read
 from frostbench.app.page.job_text import UNREADABLE, describe_bench, fingerprint
-from frostbench.app.page.training import submit_one
+from frostbench.app.starting import submit_one
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.settings.parsing import parse

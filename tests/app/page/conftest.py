@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,12 @@ def served(digits, folder):
                 process.kill()
 
 
+@pytest.fixture(scope="session")
+def serve(digits):
+    """The function `served`, for servers of a module's own."""
+    return partial(served, digits)
+
+
 @pytest.fixture
 def server(digits, tmp_path):
     """A server of the test's own."""
@@ -143,7 +150,7 @@ def browsed(chromium, server):
         page.on("pageerror", lambda error: wrong.append(f"script error {error}"))
         page.on("request", watch)
         page.goto(server.url + query)
-        is_tab = query.startswith("runs")
+        is_tab = query.split("?")[0].split("#")[0] in {"compare", "data", "images", "runs", "train"}
         (page.locator("main[data-state=ready]") if is_tab else page.get_by_test_id("diff")).wait_for()
         return page
 
@@ -196,3 +203,27 @@ def open_runs(chromium, digits, tmp_path_factory):
     list(run_bench(BenchSpec(**bench, seeds=(0, 1))))
     with served(digits, folder) as server, browsed(chromium, server) as open_page:
         yield open_page
+
+
+WRONG = {"digit 0": "digit 1", "digit 1": "digit 0"}
+
+
+@pytest.fixture(scope="session")
+def mislabelled(tmp_path_factory):
+    """A cache of zeros, ones and eights, in which three zeros are labelled as ones and three ones as zeros."""
+    from frostbench.app.actions.embedding import embed_listing
+    from frostbench.embedcache.backbones import load_backbone
+    from frostbench.embedcache.sources.source import list_folder
+
+    root = tmp_path_factory.mktemp("mislabelled")
+    x, y = load_digits(return_X_y=True)
+    for digit in (0, 1, 8):
+        for place, i in enumerate(np.flatnonzero(y == digit)[:50]):
+            name = f"digit {digit}"
+            folder = root / "images" / (WRONG.get(name, name) if place < 3 else name)
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = (x[i].reshape(8, 8) * (255 / 16)).astype(np.uint8)
+            image = Image.fromarray(pixels).resize((48, 48), Image.Resampling.BICUBIC)
+            image.save(folder / f"really {digit} {i:04d}.png")
+    embed_listing(list_folder(root / "images"), load_backbone("bundled", "efficientnet_lite0"), root / "digits")
+    return root / "digits"

@@ -96,3 +96,13 @@ def test_a_folder_without_runs_says_what_to_do(look):
     page = look("runs")
     expect(page.get_by_text("No runs yet in results.")).to_be_visible()
     expect(page.get_by_text("frostbench bench run factorial --cache CACHE")).to_be_visible()
+
+
+def test_the_keyboard_keeps_its_place_when_parts_are_drawn_anew(open_runs):
+    page = open_runs("runs")
+    compared(page)
+    page.get_by_role("group", name="Metric").get_by_role("button", name="Log loss").press("Enter")
+    expect(page.get_by_role("group", name="Metric").get_by_role("button", name="Log loss")).to_be_focused()
+    page.get_by_label("Choose lda").press("Space")
+    expect(page.get_by_role("toolbar")).to_contain_text("1 chosen")
+    expect(page.get_by_label("Choose lda")).to_be_focused()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from short_benches import SHORT
 
-from frostbench.app.workbench.naming import Change, name_of, nearest
-from frostbench.app.workbench.run_list import as_tree, list_settings
+from frostbench.app.workbench.runs.naming import Change, name_of, nearest
+from frostbench.app.workbench.runs.run_list import as_tree, list_settings
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record
 from frostbench.benchmarks.settings.plan import BenchSpec

@@ -39,16 +39,27 @@ def test_a_document_has_its_tab_token_and_script(client):
     assert reply.headers["content-type"].startswith("text/html")
     assert 'content="a&lt;token&gt;"' in reply.text
     assert '<a href="/runs" aria-current=page>Runs</a>' in reply.text
-    assert '<script type="module" src="/frostbench/static/runs.js">' in reply.text
+    assert '<script type="module" src="/frostbench/static/runs/runs.js">' in reply.text
 
 
-@pytest.mark.parametrize(("name", "kind"), [("runs.js", "text/javascript"), ("shell.css", "text/css")])
+@pytest.mark.parametrize(("name", "kind"), [("runs/runs.js", "text/javascript"), ("shared/shell.css", "text/css")])
 def test_scripts_and_styles_are_sent(client, name, kind):
     reply = client.get(f"/frostbench/static/{name}")
     assert (reply.status_code, reply.headers["content-type"].partition(";")[0]) == (200, kind)
 
 
-@pytest.mark.parametrize("name", ["none.js", "..%2froutes.py", "%2e%2e%2f__init__.py", "runs", ".css"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shared/none.js",
+        "..%2froutes.py",
+        "shared%2f..%2f..%2froutes.py",
+        "%2e%2e/routes.py",
+        "runs/runs",
+        "shared/.css",
+        "shared",
+    ],
+)
 def test_other_files_are_not_sent(client, name):
     assert client.get(f"/frostbench/static/{name}").status_code == 404
 
@@ -57,6 +68,15 @@ def test_runs_are_listed(client, bench):
     reply = client.get("/frostbench/api/runs").json()
     assert {tuple(one["keys"]) for one in reply["settings"]} == set(bench_rows(bench)[0].rows.values())
     assert (reply["problems"], reply["stores"]) == ([], [bench.store])
+
+
+def test_caches_of_runs_have_the_names_of_the_page(bench, cache):
+    for workspace, here in (
+        (Workspace(cache.parent, (), Path(bench.store)), str(cache)),
+        (Workspace(Path(bench.store).parent, (), Path(bench.store)), ""),
+    ):
+        client = TestClient(Starlette(routes=routes(workspace, "token")))
+        assert {one["here"] for one in client.get("/frostbench/api/runs").json()["settings"]} == {here}
 
 
 def test_differences_are_those_of_compare(client, bench, workspace):

@@ -1,8 +1,8 @@
 // The tab Runs: what makes a difference, and every setting of every store.
-import { api } from "./api.js";
-import { announce, fail } from "./bar.js";
-import { count, h, s, signed } from "./dom.js";
-import { virtualTable } from "./table.js";
+import { api } from "../shared/api.js";
+import { announce, fail } from "../shared/bar.js";
+import { average, count, h, renew, s, signed } from "../shared/dom.js";
+import { virtualTable } from "../shared/table.js";
 
 const METRICS = {
   macro_f1_fg: { title: "Macro F1", up: true, scale: 100, digits: 1 },
@@ -16,8 +16,7 @@ const MOST = 12, HEIGHT = 40;
 const main = document.querySelector("#main");
 const state = { all: [], shown: [], data: "", pinned: "", sort: "macro_f1_fg", down: true, query: "", metric: "macro_f1_fg", chosen: new Set(), differences: null };
 
-const mean = values => { const known = (values ?? []).filter(v => v !== null); return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null; };
-const value = (row, key) => key === "name" ? row.name.toLowerCase() : key === "seconds" ? row.seconds : mean(row.values[key]);
+const value = (row, key) => key === "name" ? row.name.toLowerCase() : key === "seconds" ? row.seconds : average(row.values[key]);
 const short = path => path.split("/").filter(Boolean).slice(-2).join("/");
 
 function read(parameters) {
@@ -55,12 +54,12 @@ const table = virtualTable({
   label: "Settings", height: HEIGHT, onSort: sortBy,
   attributes: row => ({ "data-id": row.id, "data-chosen": state.chosen.has(row.id) }),
   columns: [
-    { key: "choose", title: "", cell: row => h("input", { type: "checkbox", "aria-label": `Choose ${row.name}`, checked: state.chosen.has(row.id), change: event => choose(row, event.target.checked) }) },
+    { key: "choose", title: "", says: "Choose", cell: row => h("input", { type: "checkbox", "aria-label": `Choose ${row.name}`, checked: state.chosen.has(row.id), change: event => choose(row, event.target.checked) }) },
     { key: "name", title: "Setting", sort: true, cell: name },
     { key: "macro_f1_fg", title: "Macro F1", numeric: true, sort: true, cell: strip },
     ...Object.entries(METRICS).slice(1).map(([key, { title }]) => ({ key, title, numeric: true, sort: true, cell: row => figure(row, key) })),
     { key: "seconds", title: "Seconds", numeric: true, sort: true, cell: row => row.seconds.toFixed(1) },
-    { key: "pin", title: "", cell: row => row.id === state.pinned ? h("span", { class: "chip soft" }, "compared with") : h("button", { class: "btn", type: "button", "aria-label": `Compare all with ${row.name}`, click: () => pin(row) }, "Pin") },
+    { key: "pin", title: "", says: "Compare with", cell: row => row.id === state.pinned ? h("span", { class: "chip soft" }, "compared with") : h("button", { class: "btn", type: "button", "aria-label": `Pin: compare all with ${row.name}`, click: () => pin(row) }, "Pin") },
   ],
 });
 
@@ -70,7 +69,7 @@ function name(row) {
 }
 
 function figure(row, key) {
-  const { scale, digits } = METRICS[key], found = mean(row.values[key]);
+  const { scale, digits } = METRICS[key], found = average(row.values[key]);
   return found === null ? "–" : (found * scale).toFixed(digits);
 }
 
@@ -79,7 +78,7 @@ function strip(row) {
   const values = (row.values.macro_f1_fg ?? []).filter(v => v !== null), [low, high] = state.range ?? [0, 1];
   const x = v => 4 + 88 * (v - low) / Math.max(high - low, 1e-9);
   const dots = values.map(v => s("circle", { cx: x(v), cy: 10, r: 2.6, fill: "var(--edge)" }));
-  const middle = values.length ? [s("line", { x1: x(mean(values)), x2: x(mean(values)), y1: 3, y2: 17, stroke: "var(--accent)", "stroke-width": 2.5 })] : [];
+  const middle = values.length ? [s("line", { x1: x(average(values)), x2: x(average(values)), y1: 3, y2: 17, stroke: "var(--accent)", "stroke-width": 2.5 })] : [];
   return h("span", { class: "strip" }, s("svg", { viewBox: "0 0 96 20", "aria-hidden": "true" }, s("line", { x1: 0, x2: 96, y1: 10, y2: 10, stroke: "var(--line)" }), dots, middle), figure(row, "macro_f1_fg"));
 }
 
@@ -114,9 +113,16 @@ function choose(row, on) {
 function showBulk() {
   const size = state.chosen.size;
   bulk.hidden = !size;
-  bulk.replaceChildren(h("span", {}, h("b", {}, size), " chosen"),
+  renew(bulk, h("span", {}, h("b", {}, size), " chosen"),
     h("button", { class: "btn", type: "button", click: differences }, "Compare these"),
+    ...(size === 2 ? [sideBySide(...state.chosen)] : []),
     h("button", { class: "btn", type: "button", click: () => { state.chosen.clear(); show(); showBulk(); differences(); } }, "Clear"));
+}
+
+/** Return a link to the tab Compare for two settings; the pinned one, or the worse one, is A. */
+function sideBySide(one, other) {
+  const rows = [one, other].map(id => own().find(row => row.id === id)).sort((x, y) => (y.id === state.pinned) - (x.id === state.pinned) || value(x, "macro_f1_fg") - value(y, "macro_f1_fg"));
+  return h("a", { class: "btn", href: `/compare?${new URLSearchParams({ store: rows[0].store, a: rows[0].id, b: rows[1].id })}` }, "Side by side");
 }
 
 function pin(row) { state.pinned = row.id; remember(); show(); differences(); }
@@ -154,7 +160,7 @@ function drawEffects(base, rows, of, reply) {
   else if (rows.length) sentence = `Comparing ${count(rows.length, "setting")} with ${base.name} …`;
   else sentence = of ? "" : "Train a second setting with the same seeds to compare it: here only settings with the seeds of the pinned one are compared.";
   effects.dataset.state = reply ? "ready" : rows.length ? "computing" : "empty";
-  effects.replaceChildren(h("header", {}, h("h2", { id: "effects" }, "What makes a difference"), h("span", { class: "grow" }), pick, h("p", {}, sentence)));
+  renew(effects, h("header", {}, h("h2", { id: "effects" }, "What makes a difference"), h("span", { class: "grow" }), pick, h("p", {}, sentence)));
   if (lines.length) effects.append(grid(lines, reach, { up, scale, digits, base }), h("p", {}, note(reply, rows, of)));
   if (reply) announce(sentence);
 }
@@ -181,7 +187,7 @@ function drawHead(found, problems) {
   const choice = h("select", { class: "field", "aria-label": "Data", change: event => { state.data = event.target.value; state.pinned = ""; state.chosen.clear(); remember(); show(); showBulk(); differences(); } },
     found.map(({ key, cache, store, rows }) => h("option", { value: key }, `${short(cache)} in ${short(store)}: ${count(rows.length, "setting")}`)));
   choice.value = state.data;
-  head.replaceChildren(h("h1", {}, "Runs"), choice, h("span", { class: "grow" }), h("a", { class: "btn primary", href: "/" }, "New run"));
+  head.replaceChildren(h("h1", {}, "Runs"), choice, h("span", { class: "grow" }), h("a", { class: "btn primary", href: "/train" }, "New run"));
   if (problems.length) fail(new Error(problems.join(" ")));
 }
 

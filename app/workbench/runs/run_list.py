@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from frostbench.app.workbench.naming import Change, as_text, name_of, nearest
+from frostbench.app.workbench.runs.naming import Change, as_text, name_of, nearest
 from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.runs.all_runs import read_records
 from frostbench.benchmarks.runs.store import StoreError
@@ -115,7 +115,7 @@ def _size(members: Any) -> int:
 
 def _specs(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the settings of each run without the seed, by dotted option."""
-    names = [name for name in frame if name.startswith(SPEC) and name != f"{SPEC}seed"]
+    names = [name for name in map(str, frame) if name.startswith(SPEC) and name != f"{SPEC}seed"]
     columns = {name.removeprefix(SPEC): frame[name].tolist() for name in names}
     return [
         {path: column[row] for path, column in columns.items() if not _is_missing(column[row])}

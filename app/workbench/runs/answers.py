@@ -1,28 +1,35 @@
-"""The JSON that the pages of the workbench ask for."""
+"""What the tab Runs asks for."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from frostbench.app import jobs
-from frostbench.app.jobs import Job
-from frostbench.app.jobs.records import UNFINISHED
-from frostbench.app.workbench.run_list import as_tree, list_settings
+from frostbench.app.workbench.requests import RequestError, store_of
+from frostbench.app.workbench.runs.run_list import as_tree, list_settings
 from frostbench.app.workspace import Workspace
 
 MOST_ROWS = 50
 """Largest number of settings to compare at once."""
 
 
-class RequestError(ValueError):
-    """A request that the page would not send."""
-
-
 def run_list(workspace: Workspace) -> dict[str, Any]:
-    """Return the settings of all stores below the workspace's folder."""
+    """Return the settings of all stores below the folder; `here` is the page's name of their cache, or ""."""
     stores = [workspace.store, *workspace.other_stores()]
     settings, problems = list_settings([store for store in stores if (store / "runs").is_dir()])
-    return {"settings": as_tree(settings), "problems": list(problems), "stores": [str(store) for store in stores]}
+    here = {Path(name).resolve(): name for name in workspace.cache_names()}
+    tree = as_tree(settings)
+    for setting in tree:
+        setting["here"] = _here(setting["cache"], Path(setting["store"]), here)
+    return {"settings": tree, "problems": list(problems), "stores": [str(store) for store in stores]}
+
+
+def _here(cache: str, store: Path, names: Mapping[Path, str]) -> str:
+    """Return the page's name of a cache that a run names; "" if it is none of the page's.
+
+    Relative paths are those of the folder where the run was started, which is often that of the page or of the store.
+    """
+    paths = (Path(cache).resolve(), (store.parent / cache).resolve())
+    return next((names[path] for path in paths if path in names), "")
 
 
 def differences(request: Any, workspace: Workspace) -> dict[str, Any]:
@@ -55,10 +62,7 @@ def _checked(request: Any, workspace: Workspace) -> tuple[Path, dict[str, Sequen
     rows = {"": request.get("base"), **request["rows"]}
     if len(rows) > MOST_ROWS + 1 or not all(_is_keys(keys) for keys in rows.values()):
         raise RequestError(wanted)
-    stores = {str(store): store for store in (workspace.store, *workspace.other_stores())}
-    if request.get("store") not in stores:
-        raise RequestError(f"The store must be one of {list(stores)}, got {request.get('store')!r}. Reload the page.")
-    return stores[request["store"]], rows
+    return store_of(request, workspace), rows
 
 
 def _is_keys(keys: Any) -> bool:
@@ -67,23 +71,3 @@ def _is_keys(keys: Any) -> bool:
 
 def _number(value: Any) -> float | None:
     return None if value is None or value != value else float(value)
-
-
-def job_summary(workspace: Workspace) -> dict[str, Any]:
-    """Return the number of unfinished jobs, the progress of the first one, and its time left."""
-    jobs.advance(workspace.store, workspace.plugins)
-    listed, _ = jobs.list_jobs(workspace.store, plugins=workspace.plugins)
-    unfinished = [job for job in listed if job.state in UNFINISHED]
-    running = next((job for job in unfinished if job.state == "running"), None)
-    return {
-        "unfinished": len(unfinished),
-        "share": 0 if running is None else round(jobs.share_done(running)),
-        "text": _left(running),
-    }
-
-
-def _left(job: Job | None) -> str:
-    seconds = None if job is None else jobs.eta_seconds(job)
-    if seconds is None:
-        return ""
-    return f"at most {seconds:.0f} s left" if seconds < 100 else f"at most {seconds / 60:.0f} min left"

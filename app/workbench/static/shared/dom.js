@@ -27,6 +27,17 @@ function set(element, attributes) {
   }
 }
 
+const FOCUSABLE = "a[href], button:enabled, input:enabled, select:enabled, summary, [tabindex='0']";
+
+/** Give an element new children; if one of the old ones had the focus, its successor at the same place gets it. */
+export function renew(element, ...children) {
+  const at = [...element.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  element.replaceChildren(...children);
+  if (at < 0) return;
+  const now = [...element.querySelectorAll(FOCUSABLE)];
+  now[Math.min(at, now.length - 1)]?.focus({ preventScroll: true });
+}
+
 /** Return a number with a sign and a true minus. */
 export function signed(value, digits) {
   const text = Math.abs(value).toFixed(digits);
@@ -36,4 +47,15 @@ export function signed(value, digits) {
 /** Return a count with its noun. */
 export function count(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+/** Return the mean of the numbers among values, or null if there are none. */
+export function average(values) {
+  const known = (values ?? []).filter(value => value !== null);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+}
+
+/** Return a text cut in the middle, so that names that begin alike stay different. */
+export function middle(text, most = 28) {
+  return text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 }

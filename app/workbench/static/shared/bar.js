@@ -1,9 +1,9 @@
 // The bar at the top: tabs, jobs and theme. Other modules get `announce` for the live region.
 import { api } from "./api.js";
-import { count, h } from "./dom.js";
+import { h } from "./dom.js";
 
 const THEME = "frostbench_theme", PERIOD = 2000;
-const pill = document.querySelector("#jobs"), live = document.querySelector("#live");
+const pill = document.querySelector("#job-pill"), live = document.querySelector("#live");
 
 /** Tell users of screen readers what has changed. */
 export function announce(text) { live.textContent = text; }
@@ -30,8 +30,7 @@ async function jobs() {
   try {
     const { unfinished, share, text } = await api("jobs");
     pill.hidden = !unfinished;
-    pill.replaceChildren(h("span", { class: "bar", "aria-hidden": "true" }, h("i", { style: `width:${share}%` })), h("b", {}, `${unfinished} training`), text);
-    pill.setAttribute("aria-label", `${count(unfinished, "job")} training or waiting: ${text}`);
+    pill.replaceChildren(h("span", { class: "bar", "aria-hidden": "true" }, h("i", { style: `width:${share}%` })), h("b", {}, `${unfinished} training`, h("span", { class: "hidden" }, " or waiting")), text ? ` ${text}` : "");
   } catch { pill.hidden = true; }
 }
 

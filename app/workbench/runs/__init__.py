@@ -1,0 +1,1 @@
+"""The tab Runs: every setting of every store, and what makes a difference."""
