@@ -11,7 +11,7 @@ from frostbench.benchmarks.comparison.deltas import BETTER, WORSE
 from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
 from frostbench.benchmarks.results.ablation.pages import MARKER, TITLES
 from frostbench.benchmarks.results.ablation.running import LeftOut, compared
-from frostbench.benchmarks.results.ablation.tables import frame_of
+from frostbench.benchmarks.results.ablation.tables import frame_of, path_of, save
 from frostbench.benchmarks.results.markdown import table_head, table_line, write_below
 from frostbench.benchmarks.settings.parsing import load_yaml
 
@@ -69,7 +69,7 @@ def judge(lines: pd.DataFrame, metric: str, worthwhile: float) -> Finding:
 
 
 def regenerate(work: Path, out: Path) -> Iterator[str]:
-    """Judge every hypothesis on the finished runs, write the page, and yield progress."""
+    """Judge every hypothesis on the finished runs and the kept tables, write the page, and yield progress."""
     stated = load_yaml(out / "hypotheses.yaml")
     names = ["bench", "metric", "verdict", "mean gain", "better / worse / trials", "visible from"]
     lines = [*table_head("claim", names)]
@@ -81,17 +81,34 @@ def regenerate(work: Path, out: Path) -> Iterator[str]:
         for test in one.get("tests", ()):
             key = (test["bench"], test["against"])
             if key not in frames:
-                frames[key] = _frame(*key, work)
+                frames[key] = tables_against(*key, work, out)
             lines += _lines(one, test, frames[key], stated["worthwhile"])
             details += _details(one, test, frames[key])
         yield f"judged {one['id']}"
     yield f"wrote {write_below(out / f'{NAME}.md', MARKER.format(NAME), 'Hypotheses', [*lines, '', *details])}"
 
 
-def _frame(bench: str, against: str, work: Path) -> pd.DataFrame:
-    found = (one for one in compared(bench, work, against) if not isinstance(one, LeftOut))
-    frames = [frame_of(trial, comparison) for trial, comparison in found]
+def tables_against(bench: str, against: str, work: Path, out: Path) -> pd.DataFrame:
+    """Return the results of a bench with `against` as baseline, of all trials that have any.
+
+    Trials whose runs are in `work` are compared again and their tables kept in `out`; of the others the kept tables
+    are read.
+    """
+    frames = []
+    for found in compared(bench, work, against):
+        if isinstance(found, LeftOut):
+            kept = (path_of(found.trial, out), path_of(found.trial, out, against))
+            frames += [one for one in map(pd.read_csv, filter(Path.is_file, kept)) if one["baseline"][0] == against]
+            continue
+        trial, comparison = found
+        frames.append(frame_of(trial, comparison))
+        if not _is_baseline(against, path_of(trial, out)):
+            save(frames[-1], path_of(trial, out, against))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _is_baseline(row: str, table: Path) -> bool:
+    return table.is_file() and pd.read_csv(table)["baseline"][0] == row
 
 
 def _of(frame: pd.DataFrame, row: str, metric: str) -> pd.DataFrame:

@@ -1,4 +1,7 @@
-"""Result tables of the shipped benches: one CSV file per trial, which the pages and the explorer read."""
+"""Result tables of the shipped benches: one CSV file per trial, which the pages and the explorer read.
+
+Pages are made from these files, so results stay on the pages when the runs they were computed from are gone.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,9 +43,19 @@ def _seconds(store: Path, keys: Sequence[str]) -> float:
     return sum(record.seconds / record.together for record in records) / len(records)
 
 
-def save(frame: pd.DataFrame, trial: Trial, out: Path) -> None:
-    """Write the results of a trial to OUT/tables/NAME.csv."""
-    write_frame(frame.round(5), out / "tables" / f"{trial.file_name}.csv")
+def path_of(trial: Trial, out: Path, against: str | None = None) -> Path:
+    """Return the file of a trial's results: OUT/tables/NAME.csv.
+
+    With another baseline than that of the bench: OUT/tables/against/NAME_BASELINE.csv.
+    """
+    if against is None:
+        return out / "tables" / f"{trial.file_name}.csv"
+    return out / "tables" / "against" / f"{trial.file_name}_{against.replace(' ', '_')}.csv"
+
+
+def save(frame: pd.DataFrame, path: Path) -> None:
+    """Write the results of a trial, rounded to five decimals."""
+    write_frame(frame.round(5), path)
 
 
 def read_tables(out: Path, benches: Sequence[str] | None = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from frostbench.benchmarks.results.ablation import hypotheses, pages
 from frostbench.benchmarks.results.ablation.data_sets import DATA_SETS, Trial, short, trials
 from frostbench.benchmarks.results.ablation.hypotheses import judge
 from frostbench.benchmarks.results.ablation.running import PAGES
-from frostbench.benchmarks.results.ablation.tables import frame_of, read_tables, save
+from frostbench.benchmarks.results.ablation.tables import frame_of, path_of, read_tables, save
 from frostbench.benchmarks.results.calibration import STEPS
 from frostbench.benchmarks.runs.runner import run_bench
 
@@ -152,7 +152,7 @@ def test_tables_hold_what_the_comparison_says(one_trial, tmp_path):
     ((trial, comparison),) = running.compared("full_ablation", tmp_path)
     frame = frame_of(trial, comparison)
     assert len(frame) == len(comparison.table)
-    save(frame, trial, tmp_path)
+    save(frame, path_of(trial, tmp_path))
     assert (tmp_path / "tables" / "full_ablation_toy_lite0.csv").is_file()
     assert short("efficientnet_lite2") == "lite2"
 
@@ -169,7 +169,28 @@ def test_tables_are_read_in_the_order_of_the_data_sets(tmp_path):
 def test_a_page_says_which_of_its_benches_were_not_run(one_trial, tmp_path, monkeypatch):
     list(run_bench(one_trial.bench))
     ((trial, comparison),) = running.compared("full_ablation", tmp_path)
-    save(frame_of(trial, comparison), trial, tmp_path)
+    save(frame_of(trial, comparison), path_of(trial, tmp_path))
     monkeypatch.setitem(PAGES, "full", ("factorial", "full_ablation"))
     text = pages.write_page("full", tmp_path).read_text()
     assert "## factorial\n\nNot run yet.\n\n## full_ablation\n\n| data, backbone |" in text
+
+
+def test_a_trial_keeps_its_tables_when_its_runs_are_gone(one_trial, tmp_path, monkeypatch):
+    list(run_bench(one_trial.bench))
+    test = {"bench": "full_ablation", "row": "lda"}
+    claim = {"id": "a", "claim": "LDA is better.", "source": "x", "metrics": ["macro_f1_fg"], "direction": "up"}
+    claim["tests"] = [test | {"against": "plain"}, test | {"against": "ridge"}]
+    stated = {"worthwhile": {"macro_f1_fg": 0.01}, "hypotheses": [claim]}
+    (tmp_path / "hypotheses.yaml").write_text(yaml.safe_dump(stated))
+    list(pages.regenerate("full", None, tmp_path, tmp_path, ("report",), ()))
+    list(hypotheses.regenerate(tmp_path, tmp_path))
+    assert [path.name for path in (tmp_path / "tables" / "against").iterdir()] == ["full_ablation_toy_lite0_ridge.csv"]
+    texts = [(tmp_path / name).read_text() for name in ("full.md", "hypotheses.md")]
+    assert texts[1].count("| toy, lite0 |") == 2
+    empty = one_trial.bench.model_copy(update={"store": str(tmp_path / "empty")})
+    gone = Trial(empty, one_trial.data, one_trial.backbone)
+    monkeypatch.setattr(running, "trials", lambda name, work, parts=(): iter([gone]))
+    told = list(pages.regenerate("full", None, tmp_path, tmp_path, ("report",), ()))
+    assert told[0].startswith("kept full_ablation on toy, lite0: ")
+    list(hypotheses.regenerate(tmp_path, tmp_path))
+    assert [(tmp_path / name).read_text() for name in ("full.md", "hypotheses.md")] == texts
