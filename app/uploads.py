@@ -87,6 +87,31 @@ class Uploads:
             self._kept[key] = Upload(path, plain_name(name), size)
         return key
 
+    def keep(self, name: str, content: bytes) -> str:
+        """Store an image that is in memory and return its ID.
+
+        Raises:
+            UploadError: the image is too large, or too many uploads are in progress.
+            OSError: the image cannot be written.
+        """
+        if len(content) > self.most_bytes:
+            raise self._too_large()
+        self._make_room()
+        key = secrets.token_hex(16)
+        path = self.folder / key / "image"
+        try:
+            path.parent.mkdir(parents=True)
+            path.write_bytes(content)
+        except BaseException:
+            shutil.rmtree(path.parent, ignore_errors=True)
+            raise
+        finally:
+            with self._lock:
+                self._n_uploading -= 1
+        with self._lock:
+            self._kept[key] = Upload(path, plain_name(name), len(content))
+        return key
+
     def get(self, key: str) -> Upload:
         """Return a stored image.
 
@@ -133,12 +158,14 @@ class Uploads:
             async for chunk in chunks:
                 size += len(chunk)
                 if size > self.most_bytes:
-                    raise UploadError(
-                        f"An image may have at most {self.most_bytes // MIB} MiB, but this one is larger. Choose a "
-                        "smaller image."
-                    )
+                    raise self._too_large()
                 file.write(chunk)
         return size
+
+    def _too_large(self) -> UploadError:
+        return UploadError(
+            f"An image may have at most {self.most_bytes // MIB} MiB, but this one is larger. Choose a smaller image."
+        )
 
 
 def plain_name(name: str) -> str:

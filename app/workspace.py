@@ -134,6 +134,23 @@ class Workspace:
             )
         return path
 
+    def folder(self, name: str) -> Path:
+        """Return a folder that a browser named, relative to the root.
+
+        Raises:
+            SettingsError: the folder lies outside the root (after resolving links), or is not a readable folder.
+        """
+        root = self.root.resolve()
+        unreadable = SettingsError(f"{name!r} is not a readable folder below {root}. Check the path.")
+        try:
+            path = (self.root / name).resolve()
+            if path.is_relative_to(root) and path.is_dir():
+                return path
+        # Circular links raise a RuntimeError, names with a zero byte a ValueError.
+        except (OSError, RuntimeError, ValueError) as error:
+            raise unreadable from error
+        raise unreadable
+
     @property
     def scratch(self) -> Path:
         """Folder for uploads and downloads."""

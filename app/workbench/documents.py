@@ -2,7 +2,15 @@
 
 from html import escape
 
-TABS = {"Data": "/data", "Train": "/train", "Runs": "/runs", "Compare": "/compare", "Images": "/images"}
+TABS = {
+    "Data": "/data",
+    "Train": "/train",
+    "Runs": "/runs",
+    "Compare": "/compare",
+    "Images": "/images",
+    "Predict": "/predict",
+    "Export": "/export",
+}
 """Address of each tab."""
 PLANNED = {"Try and export": "/"}
 """What is still on the first page."""

@@ -9,17 +9,23 @@ from typing import Any, Literal
 from frostbench.benchmarks.inference.canary import canary_for, canary_of
 from frostbench.benchmarks.runs.ensembles import ensemble_of
 from frostbench.benchmarks.runs.record import RunRecord, best_of
-from frostbench.benchmarks.runs.refit import refitted_if_possible
+from frostbench.benchmarks.runs.refit import refitted, refitted_if_possible
 from frostbench.benchmarks.runs.run_facts import environment
 from frostbench.benchmarks.runs.store import read_record, require_runs, run_folder
+from frostbench.benchmarks.runs.streaming import columns_for
 from frostbench.benchmarks.runs.tuning import chosen_rows
 from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.embedcache.backbones import resolve_device
 from frostbench.embedcache.outputs.places import check_new_folder
 from frostbench.embedcache.outputs.writing import new_folder
+from frostbench.embedcache.splits.finding import split_with_hash
+from frostbench.embedcache.table import read_table
 from frostbench.heads.bundle import export
 from frostbench.heads.ensemble import Ensemble, Predictive
+from frostbench.heads.trained import TrainedHead
+from frostbench.training.run import RunSpec
 
 Seeds = Literal["best", "all"]
 
@@ -72,19 +78,56 @@ def export_row(
         )
     runs = _runs(store, chosen)
     message = f"{out}: row {row!r}{source.setting}, {_describe_seeds(seeds, chosen)}"
-    refitted, why_not = refitted_if_possible(bench, source.cache, runs, device, refit)
+    heads, why_not = refitted_if_possible(bench, source.cache, runs, device, refit)
     message += f", not refitted: {why_not}" if why_not else ""
-    if len(runs) == 1 and not refitted:
+    if len(runs) == 1 and not heads:
         with new_folder(out) as partial:
             shutil.copytree(run_folder(store, runs[0].key) / "head", partial, dirs_exist_ok=True)
         return message
-    head: Predictive = (
-        Ensemble(refitted) if len(refitted) > 1 else refitted[0] if refitted else ensemble_of(store, runs)
-    )
+    head: Predictive = Ensemble(heads) if len(heads) > 1 else heads[0] if heads else ensemble_of(store, runs)
     if isinstance(head, Ensemble):
-        head = replace(head, facts=_facts(row, chosen, runs, head if refitted else None))
+        head = replace(head, facts=_facts(row, chosen, runs, head if heads else None))
     export.save(head, out, canary_for(canary_of(Path(source.cache)), head.columns))
-    return message + (f", refitted to {with_noun(int(head.counts.sum()), 'row')}" if refitted else "")
+    return message + (f", refitted to {with_noun(int(head.counts.sum()), 'row')}" if heads else "")
+
+
+def export_runs(
+    store: Path, records: Sequence[RunRecord], cache: Path, out: Path, *, refit: bool = False, device: str = "cpu"
+) -> None:
+    """Write the bundle of a run, or of the ensemble of several, to a new folder.
+
+    Unlike `export_row` this needs no bench: the split is the one that the cache stores for the runs.
+
+    Args:
+        store: their run store.
+        records: one run, or several that differ in their seed.
+        cache: cache that they were trained on.
+        out: new folder of the bundle.
+        refit: train each run again on training and validation rows first.
+        device: device of the refit.
+
+    Raises:
+        RefitError: a refit is not possible.
+        CacheError: the cache is damaged, or does not store the split of the runs.
+        ValueError: a head is missing or damaged, or the heads cannot form an ensemble.
+    """
+    runs = _runs(store, records)
+    heads = _refitted_from_store(store, runs, cache, device) if refit else ()
+    if len(runs) == 1 and not refit:
+        with new_folder(out) as partial:
+            shutil.copytree(run_folder(store, runs[0].key) / "head", partial, dirs_exist_ok=True)
+        return
+    head: Predictive = heads[0] if len(heads) == 1 else Ensemble(heads) if heads else ensemble_of(store, runs)
+    if isinstance(head, Ensemble):
+        head = replace(head, facts=_facts("runs of one setting", records, runs, head if refit else None))
+    export.save(head, out, canary_for(canary_of(cache), head.columns))
+
+
+def _refitted_from_store(store: Path, runs: Sequence[RunRecord], cache: Path, device: str) -> tuple[TrainedHead, ...]:
+    columns = columns_for(cache, [RunSpec.model_validate(run.full_spec) for run in runs])
+    table = read_table(cache, columns)
+    split = split_with_hash(cache, table, runs[0].data.split, store)
+    return refitted(runs, table, split, str(resolve_device(device)))
 
 
 def _row_of(bench: BenchSpec, row: str, cache: str | None) -> _Row:

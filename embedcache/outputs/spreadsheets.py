@@ -28,10 +28,16 @@ def as_cell(text: str) -> str:
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table with safe texts, whose cells may hold any kind of line break."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(csv_text(frame))
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table with safe texts as the text of a CSV file; see `write_csv`."""
     safe = guarded(frame)
     # Before Python 3.13, the writer does not always quote a carriage return.
     has_returns = any("\r" in text for text in (*safe.columns, *_cells(safe)))
-    safe.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL)
+    return safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if has_returns else csv.QUOTE_MINIMAL)
 
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:

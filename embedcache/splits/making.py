@@ -180,7 +180,7 @@ def load_or_make_split(cache_dir: Path, table: FeatureTable, spec: SplitSpec, st
     places = [path] if store is None else [path, store / "splits" / path.name]
     for place in places:
         if place.is_file():
-            return _load(place, table, spec)
+            return load_split(place, table, spec)
     near = None if spec.duplicates is None else near_in_cache(cache_dir, table, spec.duplicates)
     split = make_split(table, spec, near)
     facts = {"hash": split.hash, "spec": spec.model_dump(mode="json"), "report": split.report.model_dump(mode="json")}
@@ -209,8 +209,18 @@ def _is_kept(rows: pa.Table, path: Path) -> bool:
     return True
 
 
-def _load(path: Path, table: FeatureTable, spec: SplitSpec) -> Split:
-    ids, roles, folds, report = read_split(path, spec.identity())
+def load_split(path: Path, table: FeatureTable, spec: SplitSpec | None = None) -> Split:
+    """Load a stored split of a table.
+
+    Args:
+        path: the file.
+        table: the rows.
+        spec: settings it must have been made with; None skips the check.
+
+    Raises:
+        CacheError: the file is damaged, lists other rows, or was made with other settings.
+    """
+    ids, roles, folds, report = read_split(path, None if spec is None else spec.identity())
     place = {name: i for i, name in enumerate(ids.tolist())}
     if set(place) != set(table.ids.tolist()):
         raise CacheError(f"A split must list the rows of its table, but {path.name} lists others. Delete it.")
