@@ -3,7 +3,7 @@ import { h } from "../shared/dom.js";
 import { copyButton } from "../data/copying.js";
 
 const SHELL = "unzip measured-*.zip\nfrostbench predict head PHOTOS --out predictions.csv\nfrostbench predict head PHOTOS --prior uniform";
-const PYTHON = 'import frostbench\n\nhead = frostbench.load("head")\nvectors = frostbench.Cache("CACHE").vectors()  # [N, D]\np = head.predict_proba(vectors)  # [N, C], in the order of head.class_names';
+const PYTHON = 'import frostbench\nimport torch\n\nhead, cache = frostbench.load("head"), frostbench.Cache("CACHE")\nvectors = {name: torch.tensor(cache.vectors(name)) for name in head.columns}\np = head.log_probabilities(vectors).exp()  # [N, C], in the order of head.class_names';
 
 /** Return the card. */
 export function useCard({ commands, why_not: whyNot }) {
