@@ -8,18 +8,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
-from frostbench.embedcache.decode import decode_file
-
 MIB = 2**20
 MOST_BYTES = 50 * MIB
 """Maximum size of an image."""
 MOST_TOTAL = 500 * MIB
 """Maximum total size of all images; the oldest are removed first."""
-PREVIEW_PIXELS = 480
-"""Longer side of a preview."""
 NAME_CHARACTERS = 200
 
 
@@ -40,11 +33,6 @@ class Upload:
     path: Path
     name: str
     size: int
-
-    @property
-    def preview(self) -> Path:
-        """Path of the preview that the page shows."""
-        return self.path.with_name("preview.png")
 
 
 @dataclass
@@ -177,15 +165,3 @@ def plain_name(name: str) -> str:
     last = re.split(r"[/\\]", name)[-1]
     kept = "".join(letter for letter in last if letter.isprintable())[:NAME_CHARACTERS].strip()
     return kept if kept.strip(".") else "image"
-
-
-def write_preview(upload: Upload) -> None:
-    """Write a scaled-down preview of an image, decoded in the same way as for heads.
-
-    Raises:
-        DecodeError: the image cannot be decoded.
-        OSError: the preview cannot be written.
-    """
-    picture = Image.fromarray(np.ascontiguousarray(decode_file(upload.path)))
-    picture.thumbnail((PREVIEW_PIXELS, PREVIEW_PIXELS))
-    picture.save(upload.preview, "PNG")

@@ -21,8 +21,8 @@ def app(
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Serve the comparison page on this machine. Configure A and B, train both, see what changed."""
-    from frostbench.app.page.launch import launch
+    """Serve the page on this machine: data, training, runs, comparison, images, prediction and export."""
+    from frostbench.app.server.launch import launch
     from frostbench.app.workspace import Workspace
     from frostbench.embedcache.storage.state import read_state
 

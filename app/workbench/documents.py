@@ -12,8 +12,6 @@ TABS = {
     "Export": "/export",
 }
 """Address of each tab."""
-PLANNED = {"Try and export": "/"}
-"""What is still on the first page."""
 _ICON = (
     '<svg width="20" height="20" viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" '
     'stroke-linecap="round" aria-hidden="true"><path d="M10 1v18M2.2 5.5l15.6 9M17.8 5.5l-15.6 9M7.6 2.6 10 5l2.4-2.4'
@@ -26,7 +24,7 @@ def document(tab: str, token: str) -> str:
     name = tab.lower()
     links = "".join(
         f'<a href="{address}"{" aria-current=page" if title == tab else ""}>{title}</a>'
-        for title, address in (TABS | PLANNED).items()
+        for title, address in TABS.items()
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -17,8 +17,6 @@ from frostbench.embedcache.items import Item
 from frostbench.embedcache.storage.listing import read_items
 from frostbench.embedcache.thumbnails import SIZES, thumbnail
 
-ADDRESS = "/frostbench/pictures"
-"""Address of a picture; the query states `cache`, `id` and `size`."""
 MOST_PICTURES = 100
 """Largest number of pictures in one request."""
 

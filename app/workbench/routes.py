@@ -1,31 +1,23 @@
 """Routes of the workbench: documents, their scripts and styles, and data as JSON."""
 
+import importlib
 import json
-from collections.abc import Callable
+import threading
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from frostbench.app.uploads import Uploads
-from frostbench.app.workbench import uploading
-from frostbench.app.workbench.bar import job_summary
-from frostbench.app.workbench.compare import answers as compare
-from frostbench.app.workbench.data import answers as data
+from frostbench.app.workbench.addresses import ANSWERS, FILES, FIRST, PICTURES, PREDICTED_PICTURES, UPLOADS
 from frostbench.app.workbench.documents import TABS, document
-from frostbench.app.workbench.export import answers as export
-from frostbench.app.workbench.images import answers as images
-from frostbench.app.workbench.pictures import ADDRESS as PICTURES
-from frostbench.app.workbench.pictures import send_picture, send_pictures
-from frostbench.app.workbench.predict import answers as predict
-from frostbench.app.workbench.predict.sets import PredictionSets
-from frostbench.app.workbench.runs.answers import differences, run_list
-from frostbench.app.workbench.train.answers import train_answers
 from frostbench.app.workspace import Workspace
+
+if TYPE_CHECKING:
+    from frostbench.app.workbench.handlers import Handlers
 
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 BINARY = "application/octet-stream"
@@ -35,58 +27,66 @@ STATIC = resources.files("frostbench.app.workbench") / "static"
 FRESH = {"cache-control": "no-cache"}
 
 
-def answers_of(
-    workspace: Workspace, sets: PredictionSets, uploads: Uploads, files: Path
-) -> dict[str, Callable[[Any], Any]]:
-    """Return the functions that answer the requests of all tabs, by name; files to download are made in `files`."""
-    return {
-        "runs": lambda _: run_list(workspace),
-        "jobs": lambda _: job_summary(workspace),
-        "differences": lambda request: differences(request, workspace),
-        "pictures": lambda request: send_pictures(request, workspace),
-        **compare.answers(workspace),
-        **data.answers(workspace),
-        **export.answers(workspace, sets.process, files),
-        **images.answers(workspace),
-        **predict.answers(workspace, sets, uploads),
-        **train_answers(workspace),
-    }
+class Workbench:
+    """The routes of all tabs.
 
-
-def routes(workspace: Workspace, token: str, scratch: Path | None = None) -> list[Route]:
-    """Return the routes of all tabs.
+    Documents, scripts and styles are sent at once; what computes answers is imported on the first request for data.
 
     Args:
         workspace: workspace of the page.
         token: token of the server, which requests that change something must carry.
-        scratch: folder for uploads, and for downloads while they are sent; default: that of the workspace.
+        scratch: folder for uploads, and for files while they are sent; default: that of the workspace.
     """
-    scratch = scratch or workspace.scratch
-    sets, uploads = PredictionSets(workspace.device, workspace.plugins), Uploads(scratch / "uploads")
-    files = scratch / "files"
-    answers = answers_of(workspace, sets, uploads, files)
 
-    def page(request: Request) -> Response:
+    def __init__(self, workspace: Workspace, token: str, scratch: Path | None = None) -> None:
+        self._workspace = workspace
+        self._token = token
+        self._scratch = scratch or workspace.scratch
+        self._made: Handlers | None = None
+        self._lock = threading.Lock()
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/", lambda _: RedirectResponse(FIRST, 302)),
+            *(Route(address, self._page) for address in TABS.values()),
+            Route("/frostbench/static/{folder}/{name}", send_static),
+            Route("/frostbench/token", lambda _: PlainTextResponse(self._token, headers={"cache-control": "no-store"})),
+            Route(PICTURES, lambda request: self.handlers.picture(request)),
+            Route(PREDICTED_PICTURES, lambda request: self.handlers.predicted_picture(request)),
+            Route(FILES + "/{name}", lambda request: self.handlers.file(request)),
+            Route(UPLOADS, self._upload, methods=["POST"]),
+            Route(ANSWERS + "/{name}", self._answer, methods=["GET", "POST"]),
+        ]
+
+    @property
+    def handlers(self) -> "Handlers":
+        """What answers requests; the first use takes seconds."""
+        with self._lock:
+            if self._made is None:
+                module: Any = importlib.import_module("frostbench.app.workbench.handlers")
+                self._made = module.handlers_of(self._workspace, self._scratch)
+            return self._made
+
+    def warm_up(self) -> None:
+        """Import in the background what answers requests."""
+        threading.Thread(target=lambda: self.handlers, daemon=True).start()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._made is not None:
+            self._made.close()
+
+    def _page(self, request: Request) -> Response:
         tab = next(name for name, address in TABS.items() if address == request.url.path)
-        return HTMLResponse(document(tab, token), headers={"cache-control": "no-store"})
+        return HTMLResponse(document(tab, self._token), headers={"cache-control": "no-store"})
 
-    def static(request: Request) -> Response:
-        return send_static(request.path_params["folder"], request.path_params["name"])
+    async def _upload(self, request: Request) -> Response:
+        handlers = await run_in_threadpool(lambda: self.handlers)
+        return await handlers.upload(request)
 
-    def picture(request: Request) -> Response:
-        return send_picture(request, workspace)
-
-    def predicted_picture(request: Request) -> Response:
-        return predict.send_predicted_picture(request, sets)
-
-    def file(request: Request) -> Response:
-        return export.send_file(request, files)
-
-    async def upload(request: Request) -> Response:
-        return await uploading.take_images(request, uploads, scratch)
-
-    async def api(request: Request) -> Response:
-        name = request.path_params["name"]
+    async def _answer(self, request: Request) -> Response:
+        name, answers = request.path_params["name"], await run_in_threadpool(lambda: self.handlers.answers)
         if name not in answers:
             return JSONResponse({"error": f"The page has no data called {name!r}."}, 404)
         body = await request.body()
@@ -98,19 +98,15 @@ def routes(workspace: Workspace, token: str, scratch: Path | None = None) -> lis
             return JSONResponse({"error": str(error)}, 400)
         return Response(answer, media_type=BINARY) if isinstance(answer, bytes) else JSONResponse(answer)
 
-    return [
-        *(Route(address, page) for address in TABS.values()),
-        Route("/frostbench/static/{folder}/{name}", static),
-        Route(PICTURES, picture),
-        Route(predict.PICTURES, predicted_picture),
-        Route(export.FILES + "/{name}", file),
-        Route(uploading.ADDRESS, upload, methods=["POST"]),
-        Route("/frostbench/api/{name}", api, methods=["GET", "POST"]),
-    ]
+
+def routes(workspace: Workspace, token: str, scratch: Path | None = None) -> list[Route]:
+    """Return the routes of all tabs; see `Workbench`."""
+    return Workbench(workspace, token, scratch).routes()
 
 
-def send_static(folder: str, name: str) -> Response:
+def send_static(request: Request) -> Response:
     """Send a script or style sheet of the package."""
+    folder, name = request.path_params["folder"], request.path_params["name"]
     file = STATIC / folder / name
     kind = TYPES.get(Path(name).suffix)
     if kind is None or not {folder, name}.isdisjoint({".", ".."}) or "/" in folder + name or not file.is_file():

@@ -15,8 +15,6 @@ from frostbench.app.uploads import MIB, UploadError, Uploads
 from frostbench.embedcache.decode import DecodeError, decode_file
 from frostbench.embedcache.items import IMAGE_SUFFIXES
 
-ADDRESS = "/frostbench/images"
-"""Address to which images are posted; the query states `name`."""
 MOST_IN_ZIP = 5000
 """Largest number of images in a zip file."""
 

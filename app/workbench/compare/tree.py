@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from frostbench.app.views.formatting import METRICS, by_metric
+from frostbench.app.workbench.compare.metrics import METRICS, by_metric
 from frostbench.benchmarks.comparison.ab import SIDES, Pair, Side
 from frostbench.benchmarks.comparison.deltas import REASONS
 from frostbench.benchmarks.comparison.tables import settling_words

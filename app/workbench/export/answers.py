@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
+from frostbench.app.workbench.addresses import FILES
 from frostbench.app.workbench.background import Background
 from frostbench.app.workbench.export.commands import commands
 from frostbench.app.workbench.predict.process import PredictionProcess
@@ -16,8 +17,6 @@ from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.store import read_record, run_folder
 
-FILES = "/frostbench/files"
-"""Address of the files that are made; below it are their names."""
 SHOWN = ("macro_f1_fg", "accuracy", "balanced_accuracy", "recall_few", "nll", "ece")
 KINDS = ("measured", "refitted", "ensemble")
 

@@ -21,8 +21,6 @@ from frostbench.embedcache.outputs.spreadsheets import csv_text
 from frostbench.embedcache.sources.walking import find_images
 from frostbench.embedcache.thumbnails import SIZES, make_thumbnail
 
-PICTURES = "/frostbench/predicted-pictures"
-"""Address of a picture of an image that is predicted; the query states `set`, `image` and `size`."""
 MOST_HEADS = 6
 MOST_IMAGES = 20_000
 TEMPERATURES = (0.25, 4.0)

@@ -7,12 +7,18 @@ from functools import lru_cache
 from typing import Any
 
 from frostbench.app.cache_notes import about_cache, names_in_cache, notes_on_corrections
-from frostbench.app.page.form import SIDES, SPLIT_ROWS, Form, read_form
-from frostbench.app.page.form_update import set_switch, training_share
-from frostbench.app.page.state import MOST_SEEDS
 from frostbench.app.sides import ROWS, disabled, matching_rules, rows_of_rule, run_of, switches
 from frostbench.app.workbench.requests import RequestError
 from frostbench.app.workbench.train.errors import field_errors
+from frostbench.app.workbench.train.form import (
+    MOST_SEEDS,
+    SIDES,
+    SPLIT_ROWS,
+    Form,
+    read_form,
+    set_switch,
+    training_share,
+)
 from frostbench.app.workbench.train.options import DATA_KEYS
 from frostbench.app.workbench.train.words import in_words
 from frostbench.app.workspace import Workspace

@@ -6,10 +6,10 @@ from typing import Any
 from frostbench.app import jobs
 from frostbench.app.jobs import Job
 from frostbench.app.jobs.records import UNFINISHED
-from frostbench.app.page.progress import progress_text
 from frostbench.app.workbench.requests import RequestError
 from frostbench.app.workbench.runs.naming import as_text
 from frostbench.app.workbench.runs.run_list import list_settings
+from frostbench.app.workbench.train.progress import progress_text
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.parsing import with_changes
 from frostbench.embedcache.labels.spec import LabelSpec

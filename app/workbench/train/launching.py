@@ -10,12 +10,12 @@ from typing import Any
 from frostbench.app.command_lines import command_lines
 from frostbench.app.finding import keys_of
 from frostbench.app.forms import spec_of
-from frostbench.app.page.state import bench_for
 from frostbench.app.sides import ROWS, changes, run_of
 from frostbench.app.starting import submit_one
 from frostbench.app.workbench.requests import RequestError
 from frostbench.app.workbench.train.auto_commands import commands_with_auto
 from frostbench.app.workbench.train.checking import Sent, read_sent, reasons_not_to_train
+from frostbench.app.workbench.train.form import bench_for
 from frostbench.app.workbench.train.options import DATA_KEYS
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.store import is_finished

@@ -5,11 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from frostbench.app.forms import values_of
-from frostbench.app.page.form import CACHE_ROW, SPLIT_ROWS
-from frostbench.app.page.form_html import FIRST_PRESETS, title_of
-from frostbench.app.page.state import MOST_SEEDS
 from frostbench.app.rows import Row
 from frostbench.app.sides import ROWS, preset_spec, switches
+from frostbench.app.workbench.train.form import CACHE_ROW, MOST_SEEDS, SPLIT_ROWS
+from frostbench.app.workbench.train.groups import FIRST_PRESETS, title_of
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.parsing import AUTO, preset_names
 from frostbench.embedcache.splits.making import SplitSpec

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from importlib import resources
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -23,32 +22,26 @@ TOKEN = "x-frostbench-token"
 STALE = "x-frostbench-stale"
 """Response header that makes a page of an earlier server reload itself."""
 READ = ("GET", "HEAD")
-DOCUMENTS = ("/", *TABS.values())
-"""Addresses that a link on another page may open, as full documents."""
-ADDRESSES = (
-    *DOCUMENTS,
+API = (
     "/config",
-    "/favicon.ico",
-    "/manifest.json",
-    "/theme.css",
-    "/gradio_api/cancel",
-    "/gradio_api/component_server",
-    "/gradio_api/component_server/",
     "/gradio_api/info",
     "/gradio_api/queue/data",
     "/gradio_api/queue/join",
     "/gradio_api/reset",
-    "/gradio_api/run/predict",
-    "/gradio_api/theme.css",
+    "/gradio_api/cancel",
 )
-"""Addresses that are served; of Gradio's own only those that the page needs, none of which reads or fetches files."""
-BELOW = ("/assets/", "/static/", "/svelte/", "/frostbench/")
+"""Addresses of Gradio that its Python client uses; none of them reads or fetches files."""
+DOCUMENTS = ("/", *TABS.values())
+"""Addresses that a link on another page may open, as full documents."""
+ADDRESSES = (*DOCUMENTS, "/favicon.ico", *API)
+"""Addresses that are served."""
+BELOW = ("/frostbench/", "/gradio_api/call/")
 """Prefixes of further addresses that are served."""
 ANSWERS: Mapping[str, str] = {
-    # Scripts and styles are inline, and Gradio compiles its components' scripts with `eval`. Nothing may be loaded from
-    # or sent to other hosts.
+    # Nothing may be loaded from or sent to other hosts. Inline are one script, which sets the theme before the page is
+    # drawn, and the widths of bars.
     "content-security-policy": (
-        "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; base-uri 'self'; form-action 'self'; "
+        "default-src 'self' 'unsafe-inline' data: blob:; base-uri 'self'; form-action 'self'; "
         "frame-ancestors 'none'; object-src 'none'"
     ),
     "x-frame-options": "DENY",
@@ -148,9 +141,3 @@ def _guard(headers: MutableHeaders) -> None:
     for name in [name for name in headers if name.startswith("access-control-")]:
         del headers[name]
     headers.update(ANSWERS)
-
-
-def script_with(token: str) -> str:
-    """Return the script that adds the token to the page's requests."""
-    script = (resources.files("frostbench.app.page") / "requests.js").read_text("utf-8")
-    return f"<script>{script.replace('TOKEN_OF_THIS_SERVER', token)}</script>"

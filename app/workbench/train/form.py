@@ -1,19 +1,21 @@
 """The form: the values of all controls of the page."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frostbench.app.depth import DEEPEST, is_too_deep
-from frostbench.app.forms import Values, spec_of, values_of
+from frostbench.app.forms import Values, spec_of
 from frostbench.app.rows import Row, rows_of
-from frostbench.app.sides import ROWS, Changed, with_preset
+from frostbench.app.sides import ROWS, Changed, Switch, bench_of, changed_rows, undo_changes, with_switch
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree
 from frostbench.embedcache.splits.making import SplitSpec
 from frostbench.heads.spec import canonical
+from frostbench.training.run import RunSpec
 
 SIDES = ("A", "B")
+MOST_SEEDS = 50
 SPLIT_ROWS = rows_of(SplitSpec)
 CACHE_ROW = Row(
     "cache",
@@ -49,10 +51,6 @@ class Form:
         """Return the form with the record of one side's switches replaced."""
         return replace(self, switched={**self.switched, side: switched})
 
-    def as_tree(self) -> Tree:
-        """Return the form as a tree for JSON."""
-        return asdict(self)
-
     def split_changes(self) -> Tree:
         """Return the options of the split that differ from their default.
 
@@ -61,16 +59,6 @@ class Form:
         """
         options = canonical(spec_of(SplitSpec, SPLIT_ROWS, self.split))
         return {name: value for name, value in options.items() if name != "kind"}
-
-
-def first_form(workspace: Workspace) -> Form:
-    """Return the form of a first visit: presets baseline and full on the first cache."""
-    cache = next(iter(workspace.cache_names()), None)
-    sides = {
-        side: {"cache": cache} | with_preset({}, preset)
-        for side, preset in zip(SIDES, ("baseline", "full"), strict=True)
-    }
-    return Form(sides, 3, values_of(SPLIT_ROWS, SplitSpec()))
 
 
 def read_form(tree: Any) -> Form:
@@ -86,22 +74,6 @@ def read_form(tree: Any) -> Form:
         return Form(sides, tree["seeds"], split, _read_switched(tree))
     except (KeyError, TypeError) as error:
         raise SettingsError(f"The page did not send the option {error}. Reload the page.") from error
-
-
-def restore_form(tree: Any, workspace: Workspace) -> Form:
-    """Return the form kept by a browser, with the values of a first visit for rows and caches that are missing."""
-    _check_depth(tree)
-    form, names = first_form(workspace), workspace.cache_names()
-    if not isinstance(tree, dict) or not isinstance(tree.get("sides"), dict):
-        return form
-    for side in SIDES:
-        kept = tree["sides"].get(side)
-        for row in (CACHE_ROW, *ROWS) if isinstance(kept, dict) else ():
-            if row.key in kept and (row.key != "cache" or kept["cache"] in names):
-                form = form.with_side(side, {row.key: kept[row.key]})
-    split = tree["split"] if isinstance(tree.get("split"), dict) else {}
-    split = {key: split.get(key, value) for key, value in form.split.items()}
-    return Form(form.sides, tree.get("seeds", form.seeds), split, _read_switched(tree))
 
 
 def _check_depth(tree: Any) -> None:
@@ -121,3 +93,29 @@ def _read_switched(tree: Mapping[str, Any]) -> dict[str, dict[str, Changed]]:
 
 def _items(tree: Any) -> list[tuple[str, Any]]:
     return list(tree.items()) if isinstance(tree, dict) else []
+
+
+def set_switch(form: Form, side: str, switch: Switch, on: bool) -> Form:
+    """Return the form with a switch of a side set; turning it off restores what turning it on had changed."""
+    before, record = form.sides[side], dict(form.switched.get(side, {}))
+    after = with_switch(before, switch, on)
+    if on:
+        record[switch.name] = changed_rows(before, after)
+        return form.with_side(side, after).with_switched(side, record)
+    changed = record.pop(switch.name, {})
+    return form.with_side(side, after | undo_changes(before, changed)).with_switched(side, record)
+
+
+def training_share(form: Form) -> float:
+    """Return the share of training rows that a form's split asks for. Raises SettingsError for invalid values."""
+    return 1 - sum(spec_of(SplitSpec, SPLIT_ROWS, form.split).shares.values())
+
+
+def bench_for(form: Form, run: RunSpec, side: str, workspace: Workspace) -> Tree:
+    """Build the one-row bench that trains a side.
+
+    Raises:
+        SettingsError: the page may not use the side's cache, or a value of the split is not allowed.
+    """
+    cache = str(workspace.cache(form.sides[side]["cache"]))
+    return bench_of(cache, run, range(form.seeds), str(workspace.store), form.split_changes(), side)

@@ -1,1 +1,0 @@
-"""The workbench page: layout, handlers and launch; the only package that imports gradio."""

@@ -1,0 +1,70 @@
+"""What answers the requests of all tabs. Importing it imports torch, so the server does so after it has started."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from frostbench.app.uploads import Uploads
+from frostbench.app.workbench import uploading
+from frostbench.app.workbench.bar import job_summary
+from frostbench.app.workbench.compare import answers as compare
+from frostbench.app.workbench.data import answers as data
+from frostbench.app.workbench.export import answers as export
+from frostbench.app.workbench.images import answers as images
+from frostbench.app.workbench.pictures import send_picture, send_pictures
+from frostbench.app.workbench.predict import answers as predict
+from frostbench.app.workbench.predict.sets import PredictionSets
+from frostbench.app.workbench.runs.answers import differences, run_list
+from frostbench.app.workbench.train.answers import train_answers
+from frostbench.app.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Functions that answer requests.
+
+    Attributes:
+        answers: by name, the function from a request's JSON value to that of the answer, or to bytes.
+        picture: sends a picture of an image of a cache.
+        predicted_picture: sends a picture of an image that is predicted.
+        file: sends a file that was made for download.
+        upload: stores uploaded images.
+        close: ends what runs in the background.
+    """
+
+    answers: dict[str, Callable[[Any], Any]]
+    picture: Callable[[Request], Response]
+    predicted_picture: Callable[[Request], Response]
+    file: Callable[[Request], Response]
+    upload: Callable[[Request], Awaitable[Response]]
+    close: Callable[[], None]
+
+
+def handlers_of(workspace: Workspace, scratch: Path) -> Handlers:
+    """Return the handlers of a workspace; `scratch` is a folder for uploads, and for files while they are sent."""
+    sets, uploads = PredictionSets(workspace.device, workspace.plugins), Uploads(scratch / "uploads")
+    files = scratch / "files"
+    answers = {
+        "runs": lambda _: run_list(workspace),
+        "jobs": lambda _: job_summary(workspace),
+        "differences": lambda request: differences(request, workspace),
+        "pictures": lambda request: send_pictures(request, workspace),
+        **compare.answers(workspace),
+        **data.answers(workspace),
+        **export.answers(workspace, sets.process, files),
+        **images.answers(workspace),
+        **predict.answers(workspace, sets, uploads),
+        **train_answers(workspace),
+    }
+    return Handlers(
+        answers,
+        lambda request: send_picture(request, workspace),
+        lambda request: predict.send_predicted_picture(request, sets),
+        lambda request: export.send_file(request, files),
+        lambda request: uploading.take_images(request, uploads, scratch),
+        sets.process.end,
+    )
