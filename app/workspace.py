@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from frostbench.benchmarks.settings.parsing import SettingsError
-from frostbench.embedcache.checking.verify import cache_info
-from frostbench.embedcache.views.sets import view_roles
 
 DEPTH = 4
 """Folder levels below the root that are searched for caches and run stores."""
@@ -103,6 +101,8 @@ class Workspace:
         Raises:
             SettingsError: the name is not in `cache_names`.
         """
+        from frostbench.embedcache.views.sets import view_roles
+
         return view_roles(self.cache(name))
 
     def file(self, name: str) -> Path:
@@ -165,6 +165,9 @@ def count_runs(store: Path) -> int:
 
 @lru_cache(maxsize=64)
 def _facts(path: Path, _written: int) -> CacheFacts:
+    # Imports torch, which the server does after it has started.
+    from frostbench.embedcache.checking.verify import cache_info
+
     info = cache_info(path)
     columns = {name: f"{column['model']}, {column['dim']} dimensions" for name, column in info["columns"].items()}
     return CacheFacts(info["n_ok"], dict(info["classes"]), columns)

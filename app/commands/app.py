@@ -24,8 +24,10 @@ def app(
     """Serve the page on this machine: data, training, runs, comparison, images, prediction and export."""
     from frostbench.app.server.launch import launch
     from frostbench.app.workspace import Workspace
-    from frostbench.embedcache.storage.state import read_state
 
-    for cache in caches or []:
-        read_state(cache)
+    if caches:
+        from frostbench.embedcache.storage.state import read_state
+
+        for cache in caches:
+            read_state(cache)
     launch(Workspace(Path(), tuple(caches or ()), store, device, slots, tuple(plugins or ())), port)

@@ -72,6 +72,19 @@ class Api:
         )  # fmt: skip
 
 
+def with_options(value: Any) -> Any:
+    """Return a JSON value whose keys `path`, which name options, are called `option`.
+
+    Gradio's client takes every object with a key `path` for a file to download.
+
+    >>> with_options({"changes": [{"path": "train.ema", "new": "0.9"}]})
+    {'changes': [{'option': 'train.ema', 'new': '0.9'}]}
+    """
+    if isinstance(value, dict):
+        return {"option" if key == "path" else key: with_options(inner) for key, inner in value.items()}
+    return [with_options(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose ValueErrors and OSErrors reach the caller as they are."""
     import gradio as gr
@@ -79,7 +92,7 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments, **named)
+            return with_options(function(*arguments, **named))
         except (ValueError, OSError) as error:
             raise gr.Error(str(error), print_exception=False) from error
 

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from frostbench.app.page.launch import listen
+from frostbench.app.server.launch import listen
 
 
 def test_a_port_that_is_taken_is_an_error(frostbench, tmp_path, monkeypatch):

@@ -1,13 +1,11 @@
 """Existing runs are found by their keys in any store below the folder."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from frostbench.app import finding, workspace
 from frostbench.app.jobs import read
-from frostbench.app.page.job_text import UNREADABLE, describe_bench, fingerprint
 from frostbench.app.starting import submit_one
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.runner import run_bench
@@ -83,24 +81,3 @@ def test_stores_are_found_below_the_folder(tmp_path):
     there = Workspace(tmp_path, (), tmp_path / "results")
     assert there.other_stores() == [tmp_path / "a" / "b" / "kept", tmp_path / "one" / "runs" / "x"]
     assert there.cache_names() == [str(tmp_path / "a" / "b" / "kept" / "cache")]
-
-
-def test_a_fingerprint_depends_on_what_is_trained():
-    one = fingerprint(bench())
-    assert one == fingerprint(json.loads(json.dumps(bench(store="other") | {"name": "B"})))
-    assert one == fingerprint(bench() | {"preset": "plain", "base": dict(reversed(SHORT.items()))})
-    others = [bench(seeds=(0,)), bench() | {"caches": ["b"]}, bench() | {"split": {"seed": 1}}, bench(order_seed=3)]
-    assert len({one, *map(fingerprint, others)}) == 5
-
-
-@pytest.mark.parametrize("tree", [{}, {"preset": "plain"}, {"preset": "p", "seeds": 3, "caches": []}, {"base": 1}])
-def test_an_unreadable_bench_is_described_as_such(tree):
-    assert describe_bench(tree) == UNREADABLE
-
-
-def test_many_changes_are_counted():
-    text = describe_bench(bench(a=1, b=True, c=[1, 2], d=None))
-    assert text.startswith(
-        "plain with Epochs (train.schedule.epochs) = 2, Minimum steps (train.schedule.min_steps) = 0, a = 1, b = true "
-        "and 2 more · seeds"
-    )

@@ -16,9 +16,14 @@ import pytest
             ("gradio", "typer"),
         ),
         (
-            "frostbench.app.forms, frostbench.app.sides, frostbench.app.page.form_update, "
-            "frostbench.app.page.form_html, frostbench.app.views.compare",
+            "frostbench.app.forms, frostbench.app.sides, frostbench.app.workbench.handlers, "
+            "frostbench.app.server.calls",
             ("gradio", "typer"),
+        ),
+        (
+            "frostbench.app.workspace, frostbench.app.server.launch, frostbench.app.server.doors, "
+            "frostbench.app.server.api, frostbench.app.workbench.routes",
+            ("gradio", "torch", "pandas", "sklearn"),
         ),
     ],
 )

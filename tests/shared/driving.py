@@ -1,46 +1,46 @@
-"""Helpers to use the page in a browser; they wait for states of the page."""
+"""Helpers to use the page in a browser, and to start and cancel jobs of its server."""
 
-from playwright.sync_api import expect
+import json
+import time
+import urllib.request
 
-ENDLESS = {"Epochs": "100000", "Batch size": "1000", "Early stopping: patience (epochs)": "100000"}
-SHORT = {"Epochs": "4", "Minimum steps": "0"}
+ENDLESS = {"train.schedule.epochs": 100_000, "train.schedule.batch_size": 1000, "train.early_stop.patience": 100_000}
+SHORT = {"train.schedule.epochs": 4, "train.schedule.min_steps": 0}
 LONG = 90_000
 """Timeout in milliseconds for a busy machine."""
 
 
-def choose(page, label, option):
-    page.get_by_label(label, exact=True).select_option(option)
-    settled(page)
+def asked(server, name, request=None):
+    """Return the server's answer to a request of the page."""
+    with urllib.request.urlopen(server.url + "frostbench/token", timeout=60) as reply:
+        headers = {"x-frostbench-token": reply.read().decode()}
+    body = None if request is None else json.dumps(request).encode()
+    wanted = urllib.request.Request(f"{server.url}frostbench/api/{name}", body, headers)
+    with urllib.request.urlopen(wanted, timeout=60) as reply:
+        return json.load(reply)
 
 
-def preset(page, side, name):
-    page.get_by_label(f"{side}: Preset").select_option(name)
-    settled(page)
+def train(server, changes, *, preset="plain", seeds=1, cache="digits"):
+    """Start a job for side B and return its ID."""
+    found = asked(server, "train-options")
+    (values,) = (one["values"] for one in found["presets"] if one["name"] == preset)
+    side = {row["key"]: row["default"] for row in found["rows"]} | values | {"cache": cache}
+    by_path = {row["path"]: row["key"] for row in found["rows"]}
+    changed = side | {by_path[path]: value for path, value in changes.items()}
+    form = {"sides": {"A": side, "B": changed}, "seeds": seeds, "split": found["split_values"], "switched": {}}
+    return asked(server, "train-start", {"form": form, "sides": ["B"]})["jobs"]["B"]
 
 
-def fill(page, side, values):
-    for label, value in values.items():
-        page.get_by_label(f"{side}: {label}", exact=True).fill(value)
-    settled(page)
+def jobs_of(server):
+    return asked(server, "train-jobs")["jobs"]
 
 
-def settled(page):
-    """Wait for the server's reply to the last change."""
-    expect(page.get_by_test_id("form")).to_have_attribute("data-state", "ready", timeout=LONG)
-
-
-def state(page, what, wanted):
-    expect(page.get_by_test_id(what)).to_have_attribute("data-state", wanted, timeout=LONG)
-
-
-def epochs(page, side):
-    return int(page.get_by_test_id(f"job-{side}").get_attribute("data-n"))
-
-
-def comes_to(page, side, epoch):
-    """Wait until a job has trained a number of epochs."""
-    page.wait_for_function(
-        "([side, n]) => +document.querySelector(`[data-testid=job-${side}]`)?.dataset.n >= n",
-        arg=[side, epoch],
-        timeout=LONG,
-    )
+def cancel_all(server):
+    """Cancel all jobs and wait for their end."""
+    for job in jobs_of(server):
+        if job["cancellable"]:
+            asked(server, "train-cancel", {"job": job["id"]})
+    deadline = time.monotonic() + LONG / 1000
+    while any(job["cancellable"] for job in jobs_of(server)):
+        assert time.monotonic() < deadline, "a job did not end"
+        time.sleep(0.2)

@@ -14,8 +14,7 @@ from frostbench.app.jobs.mark import is_own, write_mark
 from frostbench.app.jobs.plugins import plugins_of
 from frostbench.app.jobs.process import start
 from frostbench.app.jobs.records import Request, Status
-from frostbench.app.page.listing import list_response
-from frostbench.app.page.training import attach
+from frostbench.app.workbench.train.job_list import job_list
 from frostbench.app.workspace import Workspace
 
 
@@ -51,16 +50,13 @@ def test_a_waiting_job_of_another_store_is_never_started(store, cache, tmp_path,
     here = Workspace(tmp_path, (cache,), store, plugins=(plugin,))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     advance(store, [plugin])
-    _, lines, *_ = attach(None, {}, here)
-    reply = list_response({}, here)
+    (listed,) = job_list(here)["jobs"]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert not (tmp_path / "ran").exists()
     job = read(store, folder.name)
     assert (job.state, job.message[:43]) == ("foreign", "This job was submitted on another machine, ")
-    assert 'data-state="foreign"' in lines
-    assert "⇄ not started here" in reply["html"]
-    assert f'data-cancel="{folder.name}"' in reply["html"]
-    assert reply["unfinished"] == 0
+    assert (listed["id"], listed["state"], listed["label"]) == (folder.name, "foreign", "not started here")
+    assert listed["cancellable"]
     assert not (store / "jobs" / ".lock").exists()
 
 
@@ -199,7 +195,8 @@ def test_a_job_waits_for_a_page_with_its_plugins_without_blocking_others(tmp_pat
         message,
         "Starting.",
     ]
-    assert message in list_response({}, Workspace(tmp_path, (), tmp_path))["html"]
+    listed = job_list(Workspace(tmp_path, (), tmp_path))["jobs"]
+    assert message in [job["text"] for job in listed]
     assert started == [other]
     assert queue.jobs_ahead(tmp_path / "jobs" / other, ()) == []
     assert queue.jobs_ahead(tmp_path / "jobs" / other, [plugin]) == [tmp_path / "jobs" / needing]
@@ -257,5 +254,4 @@ def test_deeply_nested_files_count_as_damaged(tmp_path):
     with pytest.raises(JobError, match=r"request\.json of the job is damaged"):
         read(tmp_path, folder.name)
     here = Workspace(tmp_path, (), tmp_path)
-    assert list_response({}, here)["html"].count('data-testid="listed"') == 2
-    assert attach(None, {}, here)[0] == {"A": most.name}
+    assert len(job_list(here)["jobs"]) == 2

@@ -61,7 +61,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(self.url + "config", timeout=5) as answer:
+            with urllib.request.urlopen(self.url + "frostbench/api/jobs", timeout=5) as answer:
                 return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False
@@ -150,10 +150,10 @@ def browsed(chromium, server):
         page.on("pageerror", lambda error: wrong.append(f"script error {error}"))
         page.on("request", watch)
         page.goto(server.url + query)
-        is_tab = query.split("?")[0].split("#")[0] in {"compare", "data", "images", "runs", "train"}
-        (page.locator("main[data-state=ready]") if is_tab else page.get_by_test_id("diff")).wait_for()
+        page.locator("main[data-state=ready]").wait_for()
         return page
 
+    open_page.folder = server.folder
     try:
         yield open_page
     finally:

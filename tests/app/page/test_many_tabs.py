@@ -4,46 +4,43 @@ import json
 import urllib.request
 
 import pytest
-from driving import ENDLESS, LONG, fill, preset, settled, state
+from driving import ENDLESS, LONG, cancel_all, jobs_of, train
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
-TABS = 10
-
-
-def test_no_event_of_the_page_keeps_a_connection(untouched):
-    with urllib.request.urlopen(untouched.url + "config", timeout=30) as answer:
-        config = json.load(answer)
-    assert config["connect_heartbeat"] is False
-    assert [each["type"] for each in config["components"] if each["type"] == "state"] == []
-    assert len(config["dependencies"]) > 5
-    assert [each["id"] for each in config["dependencies"] if each["queue"] is not False] == []
+TABS = ("data", "images", "train", "runs", "compare", "predict", "export", "train", "runs", "data")
 
 
 def test_ten_tabs_of_one_browser_respond_while_a_job_runs(chromium, server):
+    train(server, ENDLESS)
     context = chromium.new_context()
-    first = context.new_page()
-    first.goto(server.url)
-    settled(first)
-    preset(first, "A", "plain")
-    fill(first, "A", ENDLESS)
-    first.get_by_role("button", name="Train A", exact=True).click()
-    state(first, "job-A", "running")
-    tabs = [first, *(context.new_page() for _ in range(TABS - 1))]
-    for tab in tabs[1:]:
-        tab.goto(server.url)
-    for tab in tabs:
-        state(tab, "job-A", "running")
-        settled(tab)
-    for tab in reversed(tabs):
-        preset(tab, "B", "plain")
-        expect(tab.get_by_label("B: Preset")).to_have_value("plain")
-    seen = [int(tab.get_by_test_id("job-A").get_attribute("data-n")) for tab in tabs]
-    for tab, epoch in zip(tabs, seen, strict=True):
-        tab.wait_for_function(
-            "n => +document.querySelector('[data-testid=job-A]').dataset.n > n", arg=epoch, timeout=LONG
-        )
-    tabs[-1].get_by_role("button", name="Cancel A").click()
-    for tab in tabs:
-        state(tab, "job-A", "cancelled")
+    pages = [context.new_page() for _ in TABS]
+    for page, tab in zip(pages, TABS, strict=True):
+        page.goto(server.url + tab)
+    for page in pages:
+        page.locator("main[data-state=ready]").wait_for(timeout=LONG)
+        page.bring_to_front()
+        expect(page.locator("#job-pill")).to_contain_text("1 training", timeout=LONG)
+    # The last tab still answers, and the first one too.
+    for page in (pages[-1], pages[0]):
+        page.bring_to_front()
+        page.reload()
+        page.locator("main[data-state=ready]").wait_for(timeout=LONG)
+    cancel_all(server)
+    pages[2].bring_to_front()
+    expect(pages[2].locator("#job-pill")).to_be_hidden(timeout=LONG)
     context.close()
+    assert [job["state"] for job in jobs_of(server)] == ["cancelled"]
+
+
+def test_a_tab_keeps_no_connection(look):
+    page = look("runs")
+    kinds = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.initiatorType)")
+    assert kinds
+    assert "eventsource" not in kinds
+    assert page.evaluate("typeof window.gradio_config") == "undefined"
+
+
+def test_the_api_is_not_loaded_by_the_page(untouched):
+    with urllib.request.urlopen(untouched.url + "frostbench/api/jobs", timeout=30) as answer:
+        assert json.load(answer)["unfinished"] == 0

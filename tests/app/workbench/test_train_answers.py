@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from train_form import first_form
 
 from frostbench.app import jobs
-from frostbench.app.page.form import first_form
 from frostbench.app.workbench.train.answers import train_answers
 from frostbench.app.workbench.train.options import USUAL
 from frostbench.app.workspace import Workspace
@@ -30,7 +30,7 @@ def answer(workspace):
 
 @pytest.fixture
 def form(workspace):
-    return json.loads(json.dumps(first_form(workspace).as_tree()))
+    return json.loads(json.dumps(first_form(workspace)))
 
 
 def test_usual_settings_are_rows_and_about_fourteen_exist_at_once(answer):
@@ -188,7 +188,7 @@ def test_corrections_beside_the_cache_are_used_when_asked(cache, tmp_path, monke
     own = shutil.copytree(cache, tmp_path / "own")
     workspace = Workspace(tmp_path, (own,), tmp_path / "results")
     answers = train_answers(workspace)
-    form = json.loads(json.dumps(first_form(workspace).as_tree()))
+    form = json.loads(json.dumps(first_form(workspace)))
     table = read_table(own, stored=True)
     asked = {"form": form, "auto": False, "sides": ["A"]}
     assert answers["train-data"]({"cache": str(own)})["corrections"] == 0

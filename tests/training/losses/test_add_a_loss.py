@@ -12,18 +12,23 @@ import pytest
 ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "add_a_loss.md").read_text(encoding="utf-8")
 SHOWN = """
+from pathlib import Path
+
 from typer.testing import CliRunner
 
 from frostbench.app.cli import app
-from frostbench.app.page.form_html import form_html, title_of
 from frostbench.app.sides import ROWS
+from frostbench.app.workbench.train.groups import title_of
+from frostbench.app.workbench.train.options import options_tree
+from frostbench.app.workspace import Workspace
 from catalogue import CASES
 
 for words in (["options"], ["options", "--markdown"]):
     found = CliRunner().invoke(app, words)
     print(*[line for line in found.stdout.splitlines() if "train.loss.logit_norm.weight" in line])
 (row,) = [row for row in ROWS if row.path == "train.loss.logit_norm.weight"]
-print(title_of(row), row.tier, row.key in form_html())
+shown = options_tree(Workspace(Path("none"), (), Path("none")))["rows"]
+print(title_of(row), row.tier, row.key in [one["key"] for one in shown])
 print(*[name for name in CASES if "logit_norm" in name])
 """
 pytestmark = pytest.mark.slow

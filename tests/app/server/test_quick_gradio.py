@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from frostbench.app.page.quick_gradio import MODULE, WRITER
+from frostbench.app.server.quick_gradio import MODULE, WRITER
 
 # Runs in its own process, because gradio is imported only once per process.
 SCRIPT = """
@@ -13,7 +13,7 @@ parsed = []
 real = ast.get_source_segment
 ast.get_source_segment = lambda *given, **named: parsed.append(given) or real(*given, **named)
 before = list(sys.meta_path)
-from frostbench.app.page import quick_gradio
+from frostbench.app.server import quick_gradio
 quick_gradio.MODULE, quick_gradio.WRITER = sys.argv[1:]
 quick_gradio.import_gradio()
 import gradio as gr
