@@ -138,7 +138,7 @@ def test_our_own_page_works_under_both_names(chromium, untouched, name):
     page.goto(untouched.url.replace("127.0.0.1", name))
     page.locator("main[data-state=ready]").wait_for(timeout=LONG)
     assert page.url.removeprefix(untouched.url.replace("127.0.0.1", name)).startswith("data")
-    page.get_by_role("link", name="Train").click()
+    page.get_by_role("navigation").get_by_role("link", name="Train").click()
     expect(page.get_by_label("B: Preset")).to_be_enabled(timeout=LONG)
     context.close()
     assert wrong == []

@@ -41,7 +41,8 @@ def test_a_job_outlives_a_reload_a_second_browser_and_the_server(server, browse)
     assert [(one["id"], one["state"]) for one in jobs_of(server)] == [(job, "running")]
     page.get_by_role("button", name="Cancel").first.click()
     # Cancelling takes at most 5 s; the rest is for the page to poll.
-    expect(page.locator("section.jobs")).to_contain_text("is kept", timeout=10_000)
+    ended = page.locator("section.jobs li[data-state=cancelled]")
+    expect(ended).to_contain_text("is kept", timeout=10_000)
     assert jobs_of(server)[0]["state"] == "cancelled"
 
 
