@@ -14,8 +14,12 @@ def app(
         typer.Argument(help="Caches to list first. Caches below the current folder are found automatically."),
     ] = None,
     store: Annotated[Path, typer.Option(help="Folder of the run store, which also holds the jobs.")] = Path("results"),
-    port: Annotated[
-        int | None, typer.Option(help="Port on 127.0.0.1. [default: the first free port from 7860]")
+    port: Annotated[int | None, typer.Option(help="Port. [default: the first free port from 7860]")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines can reach needs --auth.")
+    ] = "127.0.0.1",
+    auth: Annotated[
+        Path | None, typer.Option(help="File of lines name:password; the page then asks everyone for one of them.")
     ] = None,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Number of jobs that may train at the same time.")] = 1,
     device: Device = "cpu",
@@ -30,4 +34,4 @@ def app(
 
         for cache in caches:
             read_state(cache)
-    launch(Workspace(Path(), tuple(caches or ()), store, device, slots, tuple(plugins or ())), port)
+    launch(Workspace(Path(), tuple(caches or ()), store, device, slots, tuple(plugins or ())), port, host, auth)

@@ -6,6 +6,7 @@ that change something must carry a random token that only our own page can read.
 browsers send them to every port of a host.
 """
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from frostbench.app.server.accounts import REALM, Accounts
 from frostbench.app.workbench.documents import TABS
 
 HOSTS = ("127.0.0.1", "localhost")
@@ -22,6 +24,8 @@ TOKEN = "x-frostbench-token"
 STALE = "x-frostbench-stale"
 """Response header that makes a page of an earlier server reload itself."""
 READ = ("GET", "HEAD")
+WRONG_SECONDS = 1.0
+"""How long a wrong password is not answered."""
 API = (
     "/config",
     "/gradio_api/info",
@@ -75,10 +79,12 @@ class Doors:
     Attributes:
         app: the wrapped application.
         token: token required in requests that change something.
+        accounts: who may use the page from other machines; None serves this machine alone.
     """
 
     app: ASGIApp
     token: str
+    accounts: Accounts | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on or refuse it."""
@@ -95,20 +101,37 @@ class Doors:
                 _guard(MutableHeaders(scope=message))
             await send(message)
 
-        refusal = refusal_of(scope["method"], scope["path"], Headers(scope=scope), self.token)
+        headers = Headers(scope=scope)
+        refusal = await self._unknown(headers)
+        refusal = refusal or refusal_of(scope["method"], scope["path"], headers, self.token, self.accounts is not None)
         if refusal is None:
             await self.app(scope, receive, answer)
         else:
             response = PlainTextResponse(refusal.sentence, refusal.status, dict(refusal.headers))
             await response(scope, receive, answer)
 
+    async def _unknown(self, headers: Headers) -> Refusal | None:
+        """Return the refusal of a request without a known name and password; wrong ones are answered slowly."""
+        stated = headers.get("authorization")
+        if self.accounts is None or self.accounts.allow(stated):
+            return None
+        if stated is not None:
+            await asyncio.sleep(WRONG_SECONDS)
+        challenge = {"www-authenticate": f'Basic realm="{REALM}", charset="UTF-8"'}
+        return Refusal(HTTPStatus.UNAUTHORIZED, "The page asks for a name and a password.", challenge)
 
-def refusal_of(method: str, path: str, headers: Headers, token: str) -> Refusal | None:
-    """Return the refusal of a request, or None if it is allowed."""
+
+def refusal_of(method: str, path: str, headers: Headers, token: str, is_shared: bool = False) -> Refusal | None:
+    """Return the refusal of a request, or None if it is allowed.
+
+    A shared page, which asks for passwords, is served under any host name, and also behind a proxy with https: a page
+    under a foreign name has no password.
+    """
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
-    if len(hosts) != 1 or hosts[0].partition(":")[0] not in HOSTS:
+    if len(hosts) != 1 or (not is_shared and hosts[0].partition(":")[0] not in HOSTS):
         return Refusal(HTTPStatus.BAD_REQUEST, f"The page is served at {' or '.join(HOSTS)}, not at {hosts}.")
-    if any(origin != f"http://{hosts[0]}" for origin in origins):
+    schemes = ("http", "https") if is_shared else ("http",)
+    if any(origin not in [f"{scheme}://{hosts[0]}" for scheme in schemes] for origin in origins):
         return _foreign(f"came from {origins}", hosts[0])
     if not _is_own(headers) and not _is_navigation(method, path, headers):
         return _foreign("came from another page", hosts[0])

@@ -41,3 +41,20 @@ def test_an_invalid_cache_or_store_is_an_error(frostbench, tmp_path, monkeypatch
     assert result.status == 2
     assert "nothing" in result.err or "but a file is a file" in result.err
     assert list(tmp_path.iterdir()) == [tmp_path / "a file"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "lab.example"])
+def test_a_page_for_others_needs_passwords(frostbench, tmp_path, monkeypatch, host):
+    monkeypatch.chdir(tmp_path)
+    result = frostbench("app", "--host", host)
+    assert result.status == 2
+    assert f"but --host is {host} and there is no --auth." in result.err
+
+
+def test_an_address_of_another_machine_is_an_error(frostbench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "accounts").write_text("ana:correct horse")
+    (tmp_path / "accounts").chmod(0o600)
+    result = frostbench("app", "--host", "192.0.2.7", "--port", 0, "--auth", "accounts")
+    assert result.status == 2
+    assert "is not available (" in result.err
