@@ -127,7 +127,9 @@ def _row(option: Option, experimental: tuple[str, ...]) -> Row:
     """Build the row of an option, given the path prefixes of experimental specs."""
     field = option.field
     is_kind = _is_kind(option)
-    control, choices = ("choice", tuple(option.bound.split(", "))) if is_kind else _control(field)
+    control, choices = _control(field)
+    if is_kind:
+        control, choices = "choice", tuple(option.bound.split(", "))
     low, high = _limits(field)
     path = plain_path(option.path)
     return Row(

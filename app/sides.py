@@ -55,7 +55,7 @@ class Switch:
     def is_on(self, spec: RunSpec) -> bool:
         """Whether a run uses the method."""
         path = next(iter(self.sets))
-        return value_at(spec, path) != value_at(RunSpec(), path)
+        return bool(value_at(spec, path) != value_at(RunSpec(), path))
 
 
 @cache

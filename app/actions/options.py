@@ -1,11 +1,16 @@
 """The specs that are documented, and the plain-text list of options."""
 
+from pydantic import BaseModel
+
 from frostbench.benchmarks.settings.options import options, shown
 from frostbench.benchmarks.settings.parsing import preset_names
 from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.training.run import RunSpec
 
-ROOTS = {"Runs (`--set`, presets, benches)": RunSpec, "Benches (the keys of a bench file)": BenchSpec}
+ROOTS: dict[str, type[BaseModel]] = {
+    "Runs (`--set`, presets, benches)": RunSpec,
+    "Benches (the keys of a bench file)": BenchSpec,
+}
 
 
 def options_text() -> str:

@@ -1,6 +1,6 @@
 """`frostbench backbones`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ def backbones(
             "catalogue are named PROVIDER:MODEL in the same way."
         )
     rows = [("backbone", "dim", "size", "licence", "weights")]
-    absent = {}
+    absent: dict[tuple[str, str], Any] = {}
     for known in found:
         here = "at hand" if is_at_hand(known) else way_to_get(known)
         if here != "at hand":

@@ -98,7 +98,12 @@ def submit_found(
         raise JobError(f"A job needs side A or B, got {side!r}.")
     home, request = Path(store) / "jobs", _request(store, side, bench, title, 1, "cpu", keys)
     seeds, now = len(keys), request.created
-    ended = {"message": found_all_message(seeds, stores), "began": now, "ended": now, "keys": dict(keys)}
+    ended: dict[str, Any] = {
+        "message": found_all_message(seeds, stores),
+        "began": now,
+        "ended": now,
+        "keys": dict(keys),
+    }
     status = Status(state="done", seed_number=seeds, seeds=seeds, found=seeds, **ended)
     with queue.locked(home):
         last = next((home / name for name in reversed(queue.job_ids(home)) if _side_of(home / name) == side), None)

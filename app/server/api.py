@@ -64,7 +64,7 @@ class Api:
 
         with gr.Blocks(title="Frostbench", analytics_enabled=False) as blocks:
             for function in Calls(self._workspace, self._workbench.handlers.answers).all():
-                gr.api(_told(function), api_name=function.__name__)
+                gr.events.api(_told(function), api_name=function.__name__)
         outer: Any = Starlette()
         return gr.mount_gradio_app(
             outer, blocks, "/", max_file_size=0, show_error=True, enable_monitoring=False, ssr_mode=False,

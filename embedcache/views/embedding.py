@@ -33,7 +33,7 @@ from frostbench.embedcache.views.transplant import Transplant
 def make_views(
     cache_dir: Path,
     name: str,
-    backbone: Embedder | Mapping[str, Embedder],
+    backbone: Embedder | Mapping[str, Embedder] | BackboneGroup,
     policy: Policy,
     split: Split,
     *,
