@@ -16,10 +16,12 @@ def run_list(workspace: Workspace) -> dict[str, Any]:
     """Return the settings of all stores below the folder; `here` is the page's name of their cache, or ""."""
     stores = [workspace.store, *workspace.other_stores()]
     settings, problems = list_settings([store for store in stores if (store / "runs").is_dir()])
-    here = {Path(name).resolve(): name for name in workspace.cache_names()}
+    names = {Path(name).resolve(): name for name in workspace.cache_names()}
+    places = {(setting.cache, setting.store) for setting in settings}
+    here = {place: _here(place[0], Path(place[1]), names) for place in places}
     tree = as_tree(settings)
     for setting in tree:
-        setting["here"] = _here(setting["cache"], Path(setting["store"]), here)
+        setting["here"] = here[setting["cache"], setting["store"]]
     return {"settings": tree, "problems": list(problems), "stores": [str(store) for store in stores]}
 
 
