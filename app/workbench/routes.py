@@ -18,7 +18,7 @@ from frostbench.app.workbench.documents import TABS, document
 from frostbench.app.workbench.images import answers as images
 from frostbench.app.workbench.pictures import ADDRESS as PICTURES
 from frostbench.app.workbench.pictures import send_picture, send_pictures
-from frostbench.app.workbench.runs.answers import differences, run_list
+from frostbench.app.workbench.runs import answers as runs
 from frostbench.app.workbench.train.answers import train_answers
 from frostbench.app.workspace import Workspace
 
@@ -33,13 +33,12 @@ FRESH = {"cache-control": "no-cache"}
 def answers_of(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
     """Return the functions that answer the requests of all tabs, by name."""
     return {
-        "runs": lambda _: run_list(workspace),
         "jobs": lambda _: job_summary(workspace),
-        "differences": lambda request: differences(request, workspace),
         "pictures": lambda request: send_pictures(request, workspace),
         **compare.answers(workspace),
         **data.answers(workspace),
         **images.answers(workspace),
+        **runs.answers(workspace),
         **train_answers(workspace),
     }
 

@@ -1,10 +1,13 @@
 """What the tab Runs asks for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from frostbench.app.workbench.requests import RequestError, store_of
+from frostbench.app.workbench.runs.marking import mark, pin, pins_of
+from frostbench.app.workbench.runs.marks import as_tree as marks_as_tree
+from frostbench.app.workbench.runs.marks import read_marks
 from frostbench.app.workbench.runs.run_list import as_tree, list_settings
 from frostbench.app.workspace import Workspace
 
@@ -12,17 +15,41 @@ MOST_ROWS = 50
 """Largest number of settings to compare at once."""
 
 
+def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
+    """Return the functions that answer the tab's requests, by name."""
+    return {
+        "runs": lambda _: run_list(workspace),
+        "differences": lambda request: differences(request, workspace),
+        "runs-mark": lambda request: mark(request, workspace),
+        "runs-pin": lambda request: pin(request, workspace),
+    }
+
+
 def run_list(workspace: Workspace) -> dict[str, Any]:
-    """Return the settings of all stores below the folder; `here` is the page's name of their cache, or ""."""
+    """Return the settings of all stores below the folder, with the names, tags, stars, notes and pins of their stores.
+
+    `here` is the page's name of a setting's cache, or "". `name` is the given name, or else the description by options,
+    which is also in `described`.
+    """
     stores = [workspace.store, *workspace.other_stores()]
     settings, problems = list_settings([store for store in stores if (store / "runs").is_dir()])
     names = {Path(name).resolve(): name for name in workspace.cache_names()}
     places = {(setting.cache, setting.store) for setting in settings}
     here = {place: _here(place[0], Path(place[1]), names) for place in places}
     tree = as_tree(settings)
+    found = {str(store): read_marks(store) for store in stores}
     for setting in tree:
-        setting["here"] = here[setting["cache"], setting["store"]]
-    return {"settings": tree, "problems": list(problems), "stores": [str(store) for store in stores]}
+        mark = found[setting["store"]].marks.of(setting["entry"])
+        setting |= marks_as_tree(mark)
+        setting |= {"here": here[setting["cache"], setting["store"]], "described": setting["name"]}
+        setting["name"] = mark.name or setting["name"]
+    by_store = {store: [setting for setting in settings if setting.store == store] for store in found}
+    return {
+        "settings": tree,
+        "problems": [*problems, *(one.problem for one in found.values() if one.problem)],
+        "stores": [str(store) for store in stores],
+        "pins": {store: pins_of(one.marks, by_store[store]) for store, one in found.items() if one.marks.pins},
+    }
 
 
 def _here(cache: str, store: Path, names: Mapping[Path, str]) -> str:
