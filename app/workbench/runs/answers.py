@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from frostbench.app.workbench.requests import RequestError, store_of
+from frostbench.app.workbench.runs.deleting import delete, empty_trash, restore, trash
 from frostbench.app.workbench.runs.marking import mark, pin, pins_of
 from frostbench.app.workbench.runs.marks import as_tree as marks_as_tree
 from frostbench.app.workbench.runs.marks import read_marks
@@ -22,6 +23,10 @@ def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
         "differences": lambda request: differences(request, workspace),
         "runs-mark": lambda request: mark(request, workspace),
         "runs-pin": lambda request: pin(request, workspace),
+        "runs-delete": lambda request: delete(request, workspace),
+        "runs-restore": lambda request: restore(request, workspace),
+        "runs-empty": lambda request: empty_trash(request, workspace),
+        "runs-trash": lambda _: trash(workspace),
     }
 
 
