@@ -1,6 +1,5 @@
 """A run store with any number of records, without training, to time the list of runs on."""
 
-import json
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
@@ -11,7 +10,8 @@ from pydantic import TypeAdapter
 
 from frostbench.benchmarks.runs.record import DataFacts, Evaluation, RunRecord
 from frostbench.benchmarks.runs.store import run_folder
-from frostbench.benchmarks.settings.parsing import with_changes
+from frostbench.benchmarks.settings.parsing import parse, with_changes
+from frostbench.heads.spec import canonical
 from frostbench.training.run import RunSpec
 
 VALUES: Mapping[str, tuple[Any, ...]] = {
@@ -45,15 +45,15 @@ def _specs() -> Iterator[dict[str, Any]]:
 
 
 def _record(key: str, changes: Mapping[str, Any], rng: np.random.Generator) -> RunRecord:
-    spec = json.loads(json.dumps(with_changes({}, changes)))
+    run = parse(RunSpec, with_changes(RunSpec().model_dump(mode="json"), changes))
     metrics: dict[str, float | None] = {name: round(float(rng.uniform(0.4, 0.9)), 6) for name in METRICS}
     per_class = dict.fromkeys(("support", "predicted", "precision", "recall", "f1"), (0.5,) * CLASSES)
     return RunRecord(
         format_version=1,
         key=key,
         engine=1,
-        spec=spec,
-        full_spec=RunSpec().model_dump(mode="json"),
+        spec=canonical(run),
+        full_spec=run.model_dump(mode="json"),
         data=_facts(),
         evaluations={role: Evaluation(metrics, per_class, ()) for role in ("select", "test")},
         shot=("medium",) * CLASSES,

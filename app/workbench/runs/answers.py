@@ -6,9 +6,11 @@ from typing import Any
 
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workbench.runs.deleting import delete, empty_trash, restore, trash
+from frostbench.app.workbench.runs.loading import load_settings
 from frostbench.app.workbench.runs.marking import mark, pin, pins_of
 from frostbench.app.workbench.runs.marks import as_tree as marks_as_tree
 from frostbench.app.workbench.runs.marks import read_marks
+from frostbench.app.workbench.runs.places import name_in, names_by_path
 from frostbench.app.workbench.runs.run_list import as_tree, list_settings
 from frostbench.app.workspace import Workspace
 
@@ -26,6 +28,7 @@ def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
         "runs-delete": lambda request: delete(request, workspace),
         "runs-restore": lambda request: restore(request, workspace),
         "runs-empty": lambda request: empty_trash(request, workspace),
+        "runs-load": lambda request: load_settings(request, workspace),
         "runs-trash": lambda _: trash(workspace),
     }
 
@@ -38,9 +41,9 @@ def run_list(workspace: Workspace) -> dict[str, Any]:
     """
     stores = [workspace.store, *workspace.other_stores()]
     settings, problems = list_settings([store for store in stores if (store / "runs").is_dir()])
-    names = {Path(name).resolve(): name for name in workspace.cache_names()}
+    names = names_by_path(workspace)
     places = {(setting.cache, setting.store) for setting in settings}
-    here = {place: _here(place[0], Path(place[1]), names) for place in places}
+    here = {place: name_in(place[0], Path(place[1]), names) for place in places}
     tree = as_tree(settings)
     found = {str(store): read_marks(store) for store in stores}
     for setting in tree:
@@ -55,15 +58,6 @@ def run_list(workspace: Workspace) -> dict[str, Any]:
         "stores": [str(store) for store in stores],
         "pins": {store: pins_of(one.marks, by_store[store]) for store, one in found.items() if one.marks.pins},
     }
-
-
-def _here(cache: str, store: Path, names: Mapping[Path, str]) -> str:
-    """Return the page's name of a cache that a run names; "" if it is none of the page's.
-
-    Relative paths are those of the folder where the run was started, which is often that of the page or of the store.
-    """
-    paths = (Path(cache).resolve(), (store.parent / cache).resolve())
-    return next((names[path] for path in paths if path in names), "")
 
 
 def differences(request: Any, workspace: Workspace) -> dict[str, Any]:
