@@ -6,6 +6,7 @@ from typing import Any
 
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workbench.runs.deleting import delete, empty_trash, restore, trash
+from frostbench.app.workbench.runs.export import as_csv
 from frostbench.app.workbench.runs.loading import load_settings
 from frostbench.app.workbench.runs.marking import mark, pin, pins_of
 from frostbench.app.workbench.runs.marks import as_tree as marks_as_tree
@@ -28,6 +29,7 @@ def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
         "runs-delete": lambda request: delete(request, workspace),
         "runs-restore": lambda request: restore(request, workspace),
         "runs-empty": lambda request: empty_trash(request, workspace),
+        "runs-csv": lambda request: as_csv(request, workspace),
         "runs-load": lambda request: load_settings(request, workspace),
         "runs-trash": lambda _: trash(workspace),
     }

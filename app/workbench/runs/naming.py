@@ -43,12 +43,14 @@ def nearest(settings: Settings) -> tuple[str, tuple[Change, ...]]:
     >>> preset, [(change.title, change.old, change.new) for change in changes]
     ('plain', [('Label smoothing ε', '0', '0.2')])
     """
-    distances = _distances()
-    own = [(path, _hashable(value)) for path, value in settings.items() if value != _defaults().get(path)]
+    distances, defaults = _distances(), _defaults()
+    own = [(path, _hashable(value)) for path, value in settings.items() if value != defaults.get(path)]
     found = distances.sizes + len(own)
     for path, value in own:
-        found = found - distances.shared.get(path, 0) - distances.equal.get((path, value), 0)
-    start = distances.names[int(np.argmin(found))]
+        less = distances.equal.get((path, value), distances.shared.get(path))
+        if less is not None:
+            found -= less
+    start = distances.names[int(found.argmin())]
     return start, _changes(_presets()[start], settings)
 
 
@@ -90,7 +92,7 @@ class _Distances(NamedTuple):
         names: presets in the order in which ties are decided.
         sizes: [P] options of each preset.
         shared: [P] whether each preset has an option, by option.
-        equal: [P] whether each preset has a value, by option and value.
+        equal: [P] 2 if a preset has a value, and 1 if it has another one, by option and value.
     """
 
     names: tuple[str, ...]
@@ -109,6 +111,7 @@ def _distances() -> _Distances:
         for path, value in settings.items():
             shared.setdefault(path, np.zeros(len(names), np.int64))[number] = 1
             equal.setdefault((path, _hashable(value)), np.zeros(len(names), np.int64))[number] = 1
+    equal = {(path, value): same + shared[path] for (path, value), same in equal.items()}
     return _Distances(names, np.array([len(settings) for settings in own]), shared, equal)
 
 
@@ -121,8 +124,8 @@ def _value(settings: Settings, path: str) -> Any:
 
 
 def _changes(old: Settings, new: Settings) -> tuple[Change, ...]:
-    paths = [path for path in dict.fromkeys([*new, *old]) if _value(old, path) != _value(new, path)]
-    return tuple(Change(p, _title(p), as_text(_value(old, p)), as_text(_value(new, p))) for p in paths)
+    pairs = [(path, _value(old, path), _value(new, path)) for path in dict.fromkeys([*new, *old])]
+    return tuple([Change(path, _title(path), as_text(a), as_text(b)) for path, a, b in pairs if a != b])
 
 
 @cache

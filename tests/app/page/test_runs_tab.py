@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 
 def names(page):
-    return [name.split(" 2 seeds")[0] for name in page.locator(".runs tbody .name").all_inner_texts()]
+    return page.locator(".runs tbody .name").all_inner_texts()
 
 
 def compared(page):
@@ -57,13 +57,16 @@ def test_a_column_sorts_both_ways(open_runs):
 def test_the_pinned_setting_is_in_the_address(open_runs):
     page = open_runs("runs")
     compared(page)
-    page.locator("tr", has_text="ridge").get_by_role("button", name="Compare all with").click()
+    page.locator("tr", has_text="ridge").get_by_role("button", name="Pin as A").click()
     compared(page)
     expect(page.locator(".effects .title").first).to_contain_text("against ridge")
     page.reload()
     compared(page)
     expect(page.locator(".effects .title").first).to_contain_text("against ridge")
-    expect(page.locator("tr", has_text="compared with")).to_contain_text("ridge")
+    expect(page.get_by_role("button", name="Pin as A", pressed=True)).to_have_count(1)
+    expect(page.locator("tr", has_text="ridge").get_by_role("button", name="Pin as A")).to_have_attribute(
+        "aria-pressed", "true"
+    )
 
 
 def test_chosen_settings_alone_are_compared(open_runs):
