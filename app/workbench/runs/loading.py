@@ -45,10 +45,10 @@ def load_settings(request: Any, workspace: Workspace) -> dict[str, Any]:
     notes = []
     for side in given:
         (setting,) = chosen_settings(store, [request[side]])
-        cache, run = _cache_of(setting, workspace), run_of(store, setting)
+        run = run_of(store, setting)
+        cache, is_same = _cache_of(setting, run, workspace)
         parameters |= {"b.data" if side == "b" and "a" in given else "data": cache} | parameters_of(side, setting, run)
-        bench = bench_of(cache, run, setting.seeds, str(store), {}, side.upper())
-        if not set(keys_of(bench).values()) & set(setting.keys):
+        if not is_same:
             notes.append(f"{side.upper()}: {OTHER_DATA}.")
     seeds = len(chosen_settings(store, [request[given[-1]]])[0].seeds)
     if seeds <= MOST_SEEDS:
@@ -96,11 +96,23 @@ def as_text(row: Row, value: Any) -> str:
     return str(value)
 
 
-def _cache_of(setting: Setting, workspace: Workspace) -> str:
-    cache = page_name(setting.cache, Path(setting.store), workspace)
-    if not cache:
-        raise RequestError(
-            f"Settings are loaded for a cache of the page, and {setting.cache} of these runs is not below "
-            f"{workspace.root.resolve()}. Start the page in a folder above it, or name it: frostbench app CACHE."
-        )
-    return cache
+def _cache_of(setting: Setting, run: RunSpec, workspace: Workspace) -> tuple[str, bool]:
+    """Return the page's cache of a setting, and whether the form would find the setting's runs with it.
+
+    A cache that is elsewhere now, such as a copy, is known by its content: its runs have the same keys.
+
+    Raises:
+        RequestError: the page has no such cache.
+    """
+    named = page_name(setting.cache, Path(setting.store), workspace)
+    others = sorted(workspace.cache_names(), key=lambda name: Path(name).name != Path(setting.cache).name)
+    for name in [named] if named else others:
+        bench = bench_of(name, run, setting.seeds, setting.store, {}, "loaded")
+        if set(keys_of(bench).values()) & set(setting.keys):
+            return name, True
+    if named:
+        return named, False
+    raise RequestError(
+        f"Settings are loaded for a cache of the page, and {setting.cache} of these runs is not below "
+        f"{workspace.root.resolve()}. Start the page in a folder above it, or name it: frostbench app CACHE."
+    )

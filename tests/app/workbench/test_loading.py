@@ -1,5 +1,6 @@
 """Settings of runs as an address of the tab Train, which a browser test opens."""
 
+import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,7 +12,7 @@ from starlette.testclient import TestClient
 from frostbench.app.forms import values_of
 from frostbench.app.sides import ROWS, preset_spec, run_of
 from frostbench.app.workbench.routes import routes
-from frostbench.app.workspace import Workspace
+from frostbench.app.workspace import Workspace, _below
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record
 from frostbench.benchmarks.settings.parsing import parse
@@ -94,6 +95,15 @@ def test_a_cache_that_the_page_does_not_show_is_told(bench, settings, tmp_path):
     refused = load(client, bench, b=setting["id"])
     assert f"is not below {tmp_path}" in refused.json()["error"]
     assert "frostbench app CACHE" in refused.json()["error"]
+
+
+def test_a_copy_of_the_cache_is_known_by_its_content(bench, settings, cache, tmp_path):
+    copied = shutil.copytree(cache, tmp_path / "under another name")
+    _below.cache_clear()
+    client = TestClient(Starlette(routes=routes(Workspace(tmp_path, (), Path(bench.store)), "token")))
+    setting = next(one for one in client.get("/frostbench/api/runs").json()["settings"] if not one["members"])
+    reply = load(client, bench, a=setting["id"]).json()
+    assert (address(reply)["data"], reply["notes"]) == (str(copied), [])
 
 
 def test_runs_with_another_split_are_told(bench, client, cache):
