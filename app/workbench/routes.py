@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from frostbench.app.workbench.background import Background
 from frostbench.app.workbench.bar import job_summary
 from frostbench.app.workbench.compare import answers as compare
 from frostbench.app.workbench.data import answers as data
@@ -32,13 +33,14 @@ FRESH = {"cache-control": "no-cache"}
 
 def answers_of(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
     """Return the functions that answer the requests of all tabs, by name."""
+    background = Background()
     return {
         "jobs": lambda _: job_summary(workspace),
         "pictures": lambda request: send_pictures(request, workspace),
         **compare.answers(workspace),
-        **data.answers(workspace),
+        **data.answers(workspace, background),
         **images.answers(workspace),
-        **runs.answers(workspace),
+        **runs.answers(workspace, background),
         **train_answers(workspace),
     }
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from frostbench.app.workbench.background import Background
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workbench.runs.deleting import delete, empty_trash, restore, trash
 from frostbench.app.workbench.runs.export import as_csv
@@ -11,6 +12,7 @@ from frostbench.app.workbench.runs.loading import load_settings
 from frostbench.app.workbench.runs.marking import mark, pin, pins_of
 from frostbench.app.workbench.runs.marks import as_tree as marks_as_tree
 from frostbench.app.workbench.runs.marks import read_marks
+from frostbench.app.workbench.runs.next_steps.proposing import next_steps
 from frostbench.app.workbench.runs.places import name_in, names_by_path
 from frostbench.app.workbench.runs.run_list import as_tree, list_settings
 from frostbench.app.workspace import Workspace
@@ -19,7 +21,7 @@ MOST_ROWS = 50
 """Largest number of settings to compare at once."""
 
 
-def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
+def answers(workspace: Workspace, background: Background) -> dict[str, Callable[[Any], Any]]:
     """Return the functions that answer the tab's requests, by name."""
     return {
         "runs": lambda _: run_list(workspace),
@@ -31,6 +33,7 @@ def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
         "runs-empty": lambda request: empty_trash(request, workspace),
         "runs-csv": lambda request: as_csv(request, workspace),
         "runs-load": lambda request: load_settings(request, workspace),
+        "next-steps": lambda request: next_steps(request, workspace, background),
         "runs-trash": lambda _: trash(workspace),
     }
 
