@@ -109,3 +109,22 @@ def test_the_keyboard_keeps_its_place_when_parts_are_drawn_anew(open_runs):
     page.get_by_label("Choose lda").press("Space")
     expect(page.get_by_role("toolbar")).to_contain_text("1 chosen")
     expect(page.get_by_label("Choose lda")).to_be_focused()
+
+
+def test_what_to_do_next_leads_to_the_tabs_that_do_it(open_runs):
+    page = open_runs("runs")
+    steps = page.get_by_role("region", name="What to do next")
+    expect(page.locator(".steps[data-state=ready]")).to_be_visible(timeout=LONG)
+    expect(steps.locator("[data-step=no_groups]")).to_contain_text("validation images count as independent")
+    expect(steps.get_by_role("listitem")).to_have_count(4)
+    row = page.locator(".runs tbody tr", has_text="Label smoothing")
+    row.get_by_role("button", name="Pin as B").click()
+    page.locator(".runs tbody tr", has_text="ridge").get_by_role("button", name="Pin as A").click()
+    line = steps.locator("[data-step=several_options]")
+    if steps.get_by_role("button", name="more").count():
+        steps.get_by_role("button", name="more").click()
+    expect(line).to_contain_text("A and B differ in", timeout=LONG)
+    line.get_by_role("button", name="Load both into Train").click()
+    page.wait_for_url("**/train?**")
+    page.locator("main[data-state=ready]").wait_for()
+    assert "a=ridge" in page.url

@@ -3,15 +3,24 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from short_benches import SHORT
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
+from frostbench.app.reveals import revealed_keys
+from frostbench.app.workbench.routes import routes
 from frostbench.app.workbench.runs.naming import Change
 from frostbench.app.workbench.runs.next_steps import choice_rules, data_rules, evidence_rules
 from frostbench.app.workbench.runs.next_steps.step import Facts, Side
 from frostbench.app.workbench.runs.run_list import Setting, list_settings
+from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.runs.record import Evaluation
+from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record
+from frostbench.benchmarks.settings.plan import BenchSpec
 from frostbench.benchmarks.speed.many_runs import write_many_runs
 
 
@@ -43,7 +52,7 @@ def setting(name, f1, preset="baseline", changes=(), keys=("k",), **more):
 def test_near_copies_are_counted_among_held_out_images(facts):
     step = data_rules.near_copies(replace(facts, copies=(341, 1225)))
     assert step.title == "341 of 1,225 held-out images have a near-copy in training"
-    assert step.text.startswith("That is 27.8% in the default split")
+    assert step.text.startswith("That is 27.8 % in the default split")
     assert step.load == {"a": facts.a.setting.id, "b": facts.b.setting.id}
     assert step.set == {"split.duplicates": "0.98"}
     assert data_rules.near_copies(facts) is None
@@ -53,7 +62,9 @@ def test_near_copies_are_counted_among_held_out_images(facts):
 def test_labels_to_check_say_how_long_it_takes(facts):
     step = data_rules.labels_to_check(replace(facts, suspects=70, checked=3))
     assert step.title == "70 labels disagree with the images around them"
-    assert step.text == "That is 5.0%: wrong, or only hard. The worst 30 take about 4 minutes. 3 labels checked so far."
+    assert (
+        step.text == "That is 5.0 %: wrong, or only hard. The worst 30 take about 4 minutes. 3 labels checked so far."
+    )
     assert step.href == "/data?cache=plants#labels"
     assert "The worst 1 take about 1 minute." in data_rules.labels_to_check(replace(facts, suspects=1)).text
     assert data_rules.labels_to_check(facts) is None
@@ -119,7 +130,7 @@ def test_validation_and_test_disagree_only_beyond_chance_and_if_revealed(facts):
         )
 
     step = evidence_rules.validation_and_test(accuracies(0.8, 0.65))
-    assert step.title.endswith(": 80.0% right on validation, 65.0% on test images")
+    assert step.title.endswith(": 80.0 % right on validation, 65.0 % on test images")
     assert "3.4 standard errors" in step.text
     assert evidence_rules.validation_and_test(accuracies(0.8, 0.72)) is None
     assert evidence_rules.validation_and_test(replace(accuracies(0.8, 0.65), revealed=frozenset())) is None
@@ -142,12 +153,14 @@ def test_calibration_is_proposed_where_a_temperature_helps(facts):
 
 def test_a_plain_closed_form_head_that_is_better_is_named(facts):
     ours, ridge = setting("ours", 0.912), setting("ridge", 0.931, "ridge")
+    idle = setting("lda", 0.92, "lda", (Change("train.optim.lr", "Learning rate", "0.1", "0.2"),))
     tuned = setting("ridge, alpha 3", 0.95, "ridge", (Change("p", "Alpha", "1", "3"),))
     side = replace(facts.b, setting=ours)
     step = choice_rules.five_line_alternative(replace(facts, b=side, settings=(tuned, ridge, ours)))
     assert step.title == "ridge has 93.1 macro F1, ours 91.2"
     assert step.href == "/compare?store=s&a=ours&b=ridge"
     assert choice_rules.five_line_alternative(replace(facts, b=side, settings=(tuned, ours))) is None
+    assert choice_rules.five_line_alternative(replace(facts, b=side, settings=(idle, ours))).title.startswith("lda has")
     worse = replace(facts, b=side, settings=(ours, setting("ridge", 0.9, "ridge")))
     assert choice_rules.five_line_alternative(worse) is None
     itself = replace(facts, b=replace(facts.b, setting=ridge), settings=(ridge, ours))
@@ -174,10 +187,68 @@ def test_several_options_are_counted_and_named(facts):
     one = {"train.optim.lr": 0.1, "train.ema": 0.5}
     step = choice_rules.several_options(replace(facts, specs={a: one, b: {"train.optim.lr": 0.2}}))
     assert step.title == "A and B differ in 2 options"
-    assert step.text.endswith("Try each alone to see which of them matters.")
+    assert step.text == "Learning rate, Weight averaging: EMA decay. Try each alone to see which of them matters."
+    kinds = {"head.body.kind": "mlp", "head.body.hidden": [9]}
+    assert choice_rules.several_options(replace(facts, specs={a: {}, b: kinds})) is None
     assert choice_rules.several_options(replace(facts, specs={a: one, b: one | {"train.ema": 0.9}})) is None
 
 
 def test_steps_are_json(facts):
     step = data_rules.near_copies(replace(facts, copies=(1, 3)))
     assert json.loads(json.dumps(vars(step)))["title"] == "1 of 3 held-out images has a near-copy in training"
+
+
+@pytest.fixture(scope="module")
+def bench(cache, tmp_path_factory):
+    store = tmp_path_factory.mktemp("proposed") / "results"
+    toggles = {"slow": {"train.optim.lr": 3e-6}, "ridge": {"preset": "ridge"}}
+    found = BenchSpec(caches=(str(cache),), store=str(store), preset="plain", base=SHORT, toggles=toggles, seeds=(0, 1))
+    list(run_bench(found))
+    return found
+
+
+@pytest.fixture
+def client(bench, cache):
+    return TestClient(Starlette(routes=routes(Workspace(cache.parent, (), Path(bench.store)), "token")))
+
+
+def ask(client, name, **asked):
+    reply = client.post(f"/frostbench/api/{name}", json=asked)
+    return reply.json()
+
+
+def test_the_server_gathers_what_the_rules_need(client, bench, cache):
+    rows = bench_rows(bench)[0].rows
+    settings = client.get("/frostbench/api/runs").json()["settings"]
+    ids = {name: next(one["id"] for one in settings if set(one["keys"]) == set(rows[name])) for name in rows}
+    store, here = bench.store, settings[0]["here"]
+
+    def steps(**sides):
+        return {step["id"]: step for step in ask(client, "next-steps", store=store, **sides)["steps"]}
+
+    before = steps(a=ids["plain"], b=ids["slow"])
+    assert next(iter(before)) == "unchecked_data"
+    assert before["five_line_alternative"]["href"].endswith(f"&a={ids['slow']}&b={ids['ridge']}")
+    assert "several_options" not in before
+    assert "several_options" in steps(a=ids["slow"], b=ids["ridge"])
+    while (checks := ask(client, "checks", cache=here))["state"] == "computing":
+        pass
+    after = steps(a=ids["plain"], b=ids["slow"])
+    assert "unchecked_data" not in after
+    held = sum(role["rows"] for role in checks["roles"])
+    copies = len(checks["copies"]["rows"])
+    assert ("near_copies" in after) == bool(copies)
+    assert not copies or after["near_copies"]["title"].startswith(f"{copies} of {held} held-out images")
+    assert ("labels_to_check" in after) == bool(checks["suspects"]["rows"])
+
+
+def test_test_images_count_only_once_they_were_looked_at(client, bench):
+    rows = bench_rows(bench)[0].rows
+    assert revealed_keys(Path(bench.store)) == frozenset()
+    ask(client, "compare", store=bench.store, a=list(rows["plain"]), b=list(rows["slow"]), reveal=True)
+    assert revealed_keys(Path(bench.store)) == {*rows["plain"], *rows["slow"]}
+
+
+def test_settings_of_other_data_are_refused(client, bench):
+    assert "as the page sends them" in ask(client, "next-steps", store=bench.store)["error"]
+    assert "has no setting 'x'" in ask(client, "next-steps", store=bench.store, a="x")["error"]

@@ -7,10 +7,13 @@ from urllib.parse import urlencode
 from frostbench.app.workbench.runs.next_steps.step import Facts, Step, macro_f1, things
 from frostbench.benchmarks.runs.tuning_edges import edges
 from frostbench.benchmarks.settings.parsing import SettingsError, leaves, parse, with_changes
+from frostbench.heads.titles import label_of
 from frostbench.training.run import RunSpec
 
 FIVE_LINES = ("logreg", "lda", "ridge")
 """Presets that scikit-learn gives in five lines."""
+IDLE = ("train.optim.", "train.schedule.", "train.early_stop.")
+"""Options that these presets do not have: they are solved, not trained in steps."""
 MOST_OPTIONS = 3
 """Largest number of options that a sentence names."""
 FEWEST_VALUES = 3
@@ -21,7 +24,7 @@ MOST_VALUES = 50
 def five_line_alternative(facts: Facts) -> Step | None:
     """Tell when a plain logistic regression, discriminant analysis or ridge regression is better than B."""
     known = [one for one in facts.settings if macro_f1(one) is not None and not one.members]
-    plain = [one for one in known if one.preset in FIVE_LINES and not one.changes]
+    plain = [one for one in known if one.preset in FIVE_LINES and all(c.path.startswith(IDLE) for c in one.changes)]
     others = [one for one in known if one.preset not in FIVE_LINES]
     subject = facts.subject.setting if facts.subject.setting in others else next(iter(others), None)
     if not plain or subject is None:
@@ -70,11 +73,10 @@ def several_options(facts: Facts) -> Step | None:
     if facts.b is None or facts.a.setting.members or facts.b.setting.members:
         return None
     a, b = (facts.specs.get(side.setting.keys[0], {}) for side in (facts.a, facts.b))
-    paths = [path for path in dict.fromkeys([*b, *a]) if a.get(path) != b.get(path)]
+    paths = _without_consequences([path for path in dict.fromkeys([*b, *a]) if a.get(path) != b.get(path)])
     if len(paths) < 2:
         return None
-    titles = {change.path: change.title for side in (facts.a, facts.b) for change in side.setting.changes}
-    named = ", ".join(titles.get(path, path) for path in paths[:MOST_OPTIONS])
+    named = ", ".join(label_of(RunSpec, path) for path in paths[:MOST_OPTIONS])
     more = f" and {len(paths) - MOST_OPTIONS} more" if len(paths) > MOST_OPTIONS else ""
     return Step(
         id="several_options",
@@ -83,6 +85,16 @@ def several_options(facts: Facts) -> Step | None:
         label="Load both into Train",
         load={"a": facts.a.setting.id, "b": facts.b.setting.id},
     )
+
+
+def _without_consequences(paths: list[str]) -> list[str]:
+    """Leave out the options of a kind that differs itself: they come with it.
+
+    >>> _without_consequences(["train.ema", "head.body.kind", "head.body.hidden"])
+    ['train.ema', 'head.body.kind']
+    """
+    kinds = tuple(path.removesuffix("kind") for path in paths if path.endswith(".kind"))
+    return [path for path in paths if path.endswith(".kind") or not path.startswith(kinds)]
 
 
 def _one_per_value(

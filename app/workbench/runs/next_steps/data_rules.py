@@ -2,7 +2,7 @@
 
 from urllib.parse import urlencode
 
-from frostbench.app.workbench.runs.next_steps.step import Facts, Step, things
+from frostbench.app.workbench.runs.next_steps.step import Facts, Step, percent, things
 
 FEW_IMAGES = 20
 """Number of training images from which the score of a class begins to mean something."""
@@ -22,7 +22,7 @@ def near_copies(facts: Facts) -> Step | None:
     return Step(
         id="near_copies",
         title=f"{found:,} of {things(held, 'held-out image')} {has} a near-copy in training",
-        text=f"That is {found / held:.1%} in the default split, so scores may be too good. Keep copies on one side.",
+        text=f"That is {percent(found / held)} in the default split: scores may be too good. Keep copies on one side.",
         label="Fix the split",
         load=_sides(facts),
         set={"split.duplicates": NEAR_COPIES},
@@ -40,7 +40,7 @@ def labels_to_check(facts: Facts) -> Step | None:
     return Step(
         id="labels_to_check",
         title=f"{things(found, 'label')} {'disagrees' if found == 1 else 'disagree'} with the images around them",
-        text=f"That is {found / images:.1%}: wrong, or only hard. The worst {number} take about "
+        text=f"That is {percent(found / images)}: wrong, or only hard. The worst {number} take about "
         f"{things(minutes, 'minute')}.{checked}",
         label="Review",
         href=_data(facts, "#labels"),

@@ -3,7 +3,7 @@
 import math
 from urllib.parse import urlencode
 
-from frostbench.app.workbench.runs.next_steps.step import Facts, Side, Step, mean, things
+from frostbench.app.workbench.runs.next_steps.step import Facts, Side, Step, mean, percent, things
 from frostbench.benchmarks.comparison.settling import words_of
 
 FEWEST_SEEDS = 3
@@ -61,7 +61,7 @@ def validation_and_test(facts: Facts) -> Step | None:
         return None
     return Step(
         id="validation_and_test",
-        title=f"{side.setting.name}: {select:.1%} right on validation, {test:.1%} on test images",
+        title=f"{side.setting.name}: {percent(select)} right on validation, {percent(test)} on test images",
         text=f"That is {abs(select - test) / error:.1f} standard errors, more than chance. Either choices were made by "
         "the validation images too often, or the test images are of another kind: see which classes differ.",
         label="Compare",

@@ -92,6 +92,15 @@ def things(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else f'{noun}s'}"
 
 
+def percent(share: float) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.278)
+    '27.8 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
 def mean(values: tuple[float | None, ...]) -> float | None:
     """Return the mean of the defined values, or None if there are none."""
     known = [value for value in values if value is not None]

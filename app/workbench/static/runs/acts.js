@@ -29,10 +29,13 @@ export async function pin(row, side) {
   } catch (error) { fail(error); }
 }
 
-/** Open the tab Train with settings as its sides. */
-export async function load(sides) {
+/** Open the tab Train with settings as its sides; `set` is what its address states beyond them. */
+export async function load(sides, set = {}) {
   try {
-    const { address, notes } = await api("runs-load", { store: group().store, ...sides });
+    const reply = await api("runs-load", { store: group().store, ...sides }), { notes } = reply;
+    const query = new URLSearchParams(reply.address.split("?")[1]);
+    for (const [name, text] of Object.entries(set)) query.set(name, text);
+    const address = `/train?${query}`;
     if (notes.length) tell(notes.join(" "), h("a", { class: "btn", href: address }, "Open Train anyway"));
     else location.href = address;
   } catch (error) { fail(error); }

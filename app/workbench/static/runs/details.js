@@ -38,6 +38,6 @@ function changes(row, name, tags, note) {
 function options(row) {
   const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Option"), h("th", { scope: "col" }, `in ${row.preset}`), h("th", { scope: "col" }, "here"))),
     h("tbody", {}, row.changes.map(one => h("tr", { title: one.path }, h("th", { scope: "row" }, one.title), h("td", {}, one.old || "–"), h("td", {}, one.new || "–")))));
-  const text = `Preset ${row.preset}${row.changes.length ? " with" : ", unchanged"}; seeds ${row.seeds.join(", ")}; ${row.seconds.toFixed(1)} s per run.`;
+  const text = `Preset ${row.preset}${row.changes.length ? ", changed as below" : ", unchanged"}; seeds ${row.seeds.join(", ")}; ${row.seconds.toFixed(1)} s per run.`;
   return h("div", { class: "scroll" }, h("p", {}, text), row.changes.length ? table : null);
 }

@@ -8,6 +8,7 @@ import * as effects from "./effects.js";
 import { notice } from "./notice.js";
 import { settingsTable } from "./rows.js";
 import { METRICS, arrange, chosen, open, pinned, read, remember, short, state, take, value } from "./state.js";
+import * as steps from "./steps.js";
 import { showTools, tools } from "./tools.js";
 import { refresh, remove } from "./trash.js";
 
@@ -22,11 +23,14 @@ const table = settingsTable({
   edit: row => table.edit(row),
   stop: row => table.close(row),
   async rename(row, name) { if (await change([row], { name }, `Named ${name || row.described}.`)) { table.close(row); renamed(); } },
-  async pin(row, side) { await pin(row, side); remember(); show(); showHead(); if (side === "a") effects.compare(); },
+  async pin(row, side) { await pin(row, side); remember(); show(); showHead(); if (side === "a") compare(); else steps.propose(); },
   open: row => details(row, { after: renamed, remove }),
 });
 
-function renamed() { show(); showBulk(); effects.compare(); }
+/** Compare with the pinned setting; what to do next is asked after that, since it needs the same resamples. */
+function compare() { effects.compare(steps.propose); }
+
+function renamed() { show(); showBulk(); compare(); }
 
 function sort(key) {
   state.down = state.sort === key ? !state.down : key === "star" || (key !== "name" && (METRICS[key]?.up ?? false));
@@ -47,11 +51,11 @@ function showBulk() {
   const button = (text, click, label = text) => h("button", { class: "btn", type: "button", "aria-label": label, click }, text);
   const tag = h("input", { class: "field", "aria-label": "Tag for the chosen settings", placeholder: "Tag", maxlength: "40", list: "tags-of-all", keydown: event => { if (event.key === "Enter") addTag(tag.value); } });
   const known = h("datalist", { id: "tags-of-all" }, [...new Set(state.own.flatMap(row => row.tags))].map(one => h("option", { value: one })));
-  renew(bulk, h("span", {}, h("b", {}, size), " chosen"), button("Compare these", () => effects.compare()),
+  renew(bulk, h("span", {}, h("b", {}, size), " chosen"), button("Compare these", () => compare()),
     ...(size === 2 ? [sideBySide(rows)] : []), tag, known, button("Add tag", () => addTag(tag.value)),
     ...(size <= 2 ? [button("Load into Train", () => load(sidesOf(rows)))] : []),
     button("Delete …", () => remove(rows), `Move ${count(size, "chosen setting")} to the trash`),
-    button("Clear", () => { state.chosen.clear(); show(); showBulk(); effects.compare(); }));
+    button("Clear", () => { state.chosen.clear(); show(); showBulk(); compare(); }));
 }
 
 async function addTag(text) {
@@ -74,7 +78,7 @@ const compareAddress = (a, b) => `/compare?${new URLSearchParams({ store: a.stor
 const sideBySide = rows => h("a", { class: "btn", href: compareAddress(...ordered(rows)) }, "Side by side");
 
 function showHead() {
-  const choice = h("select", { class: "field", "aria-label": "Data", change: event => { open(event.target.value); remember(); show(); showBulk(); showHead(); effects.compare(); } },
+  const choice = h("select", { class: "field", "aria-label": "Data", change: event => { open(event.target.value); compare(); remember(); show(); showBulk(); showHead(); } },
     state.groups.map(({ key, cache, store, rows }) => h("option", { value: key }, `${short(cache)} in ${short(store)}: ${count(rows.length, "setting")}`)));
   choice.value = state.data;
   const [a, b] = ["a", "b"].map(pinned);
@@ -97,11 +101,11 @@ function layout() {
   }
   if (!runs.isConnected) {
     runs.replaceChildren(tools(show), table.element);
-    main.replaceChildren(head, notice, effects.element, runs, bulk);
+    main.replaceChildren(head, notice, h("div", { class: "upper" }, effects.element, steps.element), runs, bulk);
   }
+  compare();
   show();
   showBulk();
-  effects.compare();
 }
 
 async function start() {
