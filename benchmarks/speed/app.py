@@ -11,7 +11,7 @@ both measured inside the browser. Every repetition uses another pair of runs wit
 is cached; the median is insensitive to the imports of the first comparison.
 - compare_again: from the click on "Back to validation" to the verdict. These rows were compared before, so their
 resamples are cached.
-- runs_first, runs: the list of 10,000 runs (quick: 1,000), first and again; runs_filter and runs_sort: the tab Runs with
+- runs_first, runs: the list of 10,000 runs (quick: 1,000), first and again; runs_filter, runs_sort: the tab Runs with
 them, from a letter or a click to the new rows on screen (`frostbench.benchmarks.speed.runs_tab`).
 """
 

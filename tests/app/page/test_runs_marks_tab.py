@@ -7,6 +7,8 @@ import pytest
 from driving import LONG
 from playwright.sync_api import expect
 
+from frostbench.benchmarks.speed.many_runs import write_many_runs
+
 pytestmark = pytest.mark.slow
 EVIL = "<img src=x onerror=window.hacked=1>"
 
@@ -151,3 +153,15 @@ def test_a_phone_shows_the_dialog_without_overflow(open_runs):
     assert box["x"] + box["width"] <= 400
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_damaged_record_is_named_and_the_other_settings_are_shown(server, browse):
+    write_many_runs(server.store, 3)
+    record = server.store / "runs" / "many-00001" / "record.json"
+    record.write_text("{")
+    (server.store / "names.json").write_text("[]")
+    page = browse("runs")
+    expect(page.get_by_text("2 settings of 2")).to_be_visible()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("many-00001/record.json must be a record of format 1")
+    expect(alert).to_contain_text("names.json is damaged")

@@ -12,7 +12,7 @@ def names(page):
 
 
 def compared(page):
-    expect(page.locator("section[data-state=ready]")).to_be_visible(timeout=LONG)
+    expect(page.locator("section[aria-labelledby=effects][data-state=ready]")).to_be_visible(timeout=LONG)
 
 
 def test_runs_of_the_command_line_are_listed_and_compared(open_runs):

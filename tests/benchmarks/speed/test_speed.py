@@ -99,7 +99,7 @@ def test_the_command_lists_its_options() -> None:
     assert "--quick" in done.stdout
 
 
-FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again"]
+FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again", "app.runs"]
 
 
 class Closed:
@@ -136,8 +136,15 @@ def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
     for each in (serve, visit, compare_first, compare_again):
         monkeypatch.setattr(app, each.__name__, each)
+    wrote = []
+    monkeypatch.setattr(app.runs_tab, "write_runs", lambda folder, quick: wrote.append(quick))
+    times = app.runs_tab.Times("app.runs", [0.5], 1.0)
+    monkeypatch.setattr(app.runs_tab, "measure", lambda browser, url, repeats: iter([times]))
     found = {each.name: each for each in app.figures(quick)}
-    assert (len(started), len(visited), compared[0][1]) == counts
+    # The list of runs has a server of its own.
+    assert (len(started) - 1, len(visited), compared[0][1]) == counts
+    assert wrote == [quick]
+    assert (found["app.runs"].ratio, found["app.runs"].ok) == (2.0, True)
     # Every first comparison is of another pair.
     ids = [(f"20260101-000000-{n:06d}-000a", f"20260101-000001-{n:06d}-000b") for n in range(1, counts[2] + 1)]
     assert revealed == [f"http://here/?a={a}&b={b}" for a, b in ids]
