@@ -45,4 +45,4 @@ def test_rows_are_in_the_order_of_the_request_with_means_and_marks(client, store
 
 def test_a_setting_that_is_gone_is_told(client, store):
     assert "has no setting 'x'" in ask(client, "runs-csv", store=str(store), ids=["x"])["error"]
-    assert "need their ids" in ask(client, "runs-csv", store=str(store))["error"]
+    assert "needs their ids" in ask(client, "runs-csv", store=str(store))["error"]

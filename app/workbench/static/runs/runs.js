@@ -14,6 +14,7 @@ import { refresh, remove } from "./trash.js";
 
 const main = document.querySelector("#main");
 const head = h("div", { class: "head" }), runs = h("section", { class: "card runs", "aria-label": "All settings" });
+const damage = h("details", { class: "problems", hidden: true });
 const bulk = h("div", { class: "bulk", role: "toolbar", "aria-label": "Chosen settings", hidden: true });
 
 const table = settingsTable({
@@ -85,23 +86,30 @@ function showHead() {
   renew(head, h("h1", {}, "Runs"), choice, h("span", { class: "grow" }), ...(a && b ? [h("a", { class: "btn", href: compareAddress(a, b) }, "Compare A and B")] : []), h("a", { class: "btn primary", href: "/train" }, "New run"));
 }
 
+/** Name what could not be read; later errors do not take its place. */
+function showDamage(problems) {
+  damage.hidden = !problems.length;
+  damage.open = problems.length <= 3;
+  damage.replaceChildren(h("summary", {}, `${count(problems.length, "file")} could not be read`), h("ul", {}, problems.map(problem => h("li", {}, problem))));
+}
+
 async function reload() {
   const reply = await api("runs");
   take(reply);
+  showDamage(reply.problems);
   layout();
-  return reply;
 }
 
 function layout() {
   showHead();
   if (!state.groups.length) {
     const empty = h("section", { class: "card empty" }, h("p", {}, `No runs yet in ${state.stores.join(", ")}. Train some here, or on the command line:`), h("pre", {}, "frostbench bench run factorial --cache CACHE"));
-    main.replaceChildren(head, notice, empty);
+    main.replaceChildren(head, damage, notice, empty);
     return;
   }
   if (!runs.isConnected) {
     runs.replaceChildren(tools(show), table.element);
-    main.replaceChildren(head, notice, h("div", { class: "upper" }, effects.element, steps.element), runs, bulk);
+    main.replaceChildren(head, damage, notice, h("div", { class: "upper" }, effects.element, steps.element), runs, bulk);
   }
   compare();
   show();
@@ -111,8 +119,7 @@ function layout() {
 async function start() {
   read(new URLSearchParams(location.search));
   try {
-    const { problems } = await reload();
-    if (problems.length) fail(new Error(problems.join(" ")));
+    await reload();
     main.dataset.state = "ready";
     await refresh(reload);
   } catch (error) { main.dataset.state = "failed"; fail(error); }
