@@ -32,6 +32,19 @@ def count_reveals(store: Path, pair: Pair) -> int:
     return sum(_split_of(line) == split for line in path.read_bytes().splitlines())
 
 
+def revealed_keys(store: Path) -> frozenset[str]:
+    """Return the keys of the runs whose test rows were used; damaged lines are passed over."""
+    path = store / FILE
+    found: set[str] = set()
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            tree = json.loads(line)
+            found.update(str(key) for side in ("A", "B") for key in tree.get(side, ()))
+        except (ValueError, AttributeError, TypeError, RecursionError):
+            continue
+    return frozenset(found)
+
+
 def _split_of(line: bytes) -> object:
     """Return the split of a line, or None if the line is damaged."""
     try:

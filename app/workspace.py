@@ -11,6 +11,8 @@ from frostbench.benchmarks.settings.parsing import SettingsError
 
 DEPTH = 4
 """Folder levels below the root that are searched for caches and run stores."""
+STORE_FOLDERS = ("jobs", "failed", "checkpoints", "app", "trash", "claims")
+"""Folders of a run store, beside `runs`, that are not searched."""
 MIB = 2**20
 MOST_BYTES = 100 * MIB
 """Maximum size of a file that a form may name, because the user waits while it is hashed."""
@@ -186,16 +188,18 @@ def _below(root: Path, _period: int) -> tuple[tuple[Path, ...], tuple[Path, ...]
         elif _is_store(here, inner):
             stores.append(here)
             # Skip the folders of runs and jobs, of which there may be thousands.
-            inner[:] = [name for name in inner if name not in ("runs", "jobs", "failed", "checkpoints", "app")]
+            inner[:] = [name for name in inner if name not in (*STORE_FOLDERS, "runs")]
         if len(here.relative_to(root).parts) >= DEPTH:
             inner.clear()
     return tuple(caches), tuple(stores)
 
 
 def _is_store(folder: Path, inner: list[str]) -> bool:
-    """Whether a folder contains a folder `runs` with a finished run."""
+    """Whether a folder contains a folder `runs` with a finished run, or with a trash beside it."""
     if "runs" not in inner or (folder / "runs").is_symlink():
         return False
+    if "trash" in inner and not (folder / "trash").is_symlink():
+        return True
     try:
         with os.scandir(folder / "runs") as entries:
             return any((folder / "runs" / entry.name / "record.json").is_file() for entry in entries)

@@ -35,3 +35,10 @@ class Background:
             for old in finished[: max(0, len(self._found) - MOST_KEPT)]:
                 del self._found[old]
         return future.result() if future.done() else None
+
+    def known(self, key: Hashable) -> Any | None:
+        """Return a result that is there already, or None; nothing is begun."""
+        with self._lock:
+            future = self._found.get(key)
+            is_there = future is not None and future.done() and future.exception() is None
+        return future.result() if future is not None and is_there else None

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from frostbench.app.uploads import Uploads
 from frostbench.app.workbench import uploading
+from frostbench.app.workbench.background import Background
 from frostbench.app.workbench.bar import job_summary
 from frostbench.app.workbench.compare import answers as compare
 from frostbench.app.workbench.data import answers as data
@@ -18,7 +19,7 @@ from frostbench.app.workbench.images import answers as images
 from frostbench.app.workbench.pictures import send_picture, send_pictures
 from frostbench.app.workbench.predict import answers as predict
 from frostbench.app.workbench.predict.sets import PredictionSets
-from frostbench.app.workbench.runs.answers import differences, run_list
+from frostbench.app.workbench.runs import answers as runs
 from frostbench.app.workbench.train.answers import train_answers
 from frostbench.app.workspace import Workspace
 
@@ -47,17 +48,16 @@ class Handlers:
 def handlers_of(workspace: Workspace, scratch: Path) -> Handlers:
     """Return the handlers of a workspace; `scratch` is a folder for uploads, and for files while they are sent."""
     sets, uploads = PredictionSets(workspace.device, workspace.plugins), Uploads(scratch / "uploads")
-    files = scratch / "files"
+    files, background = scratch / "files", Background()
     answers = {
-        "runs": lambda _: run_list(workspace),
         "jobs": lambda _: job_summary(workspace),
-        "differences": lambda request: differences(request, workspace),
         "pictures": lambda request: send_pictures(request, workspace),
         **compare.answers(workspace),
-        **data.answers(workspace),
+        **data.answers(workspace, background),
         **export.answers(workspace, sets.process, files),
         **images.answers(workspace),
         **predict.answers(workspace, sets, uploads),
+        **runs.answers(workspace, background),
         **train_answers(workspace),
     }
     return Handlers(

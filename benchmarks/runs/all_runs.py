@@ -1,11 +1,14 @@
 """Summarises all runs of a store: their number by split, and one flat row per run."""
 
 import json
+import os
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frostbench.benchmarks.runs.flat import joined, kept_rows, stamps_of
@@ -47,25 +50,75 @@ def read_records(store: Path) -> pd.DataFrame:
     Raises:
         StoreError: a new or changed record is damaged or of another version.
     """
-    _, stamps = _records(store)
-    kept = kept_rows(store / "records.parquet", stamps)
-    known = set() if kept is None else set(kept["key"].to_pylist())
-    new = [_settings_as_json(_flat(read_record(store, key))) for key in sorted(stamps.keys() - known)]
-    flat: pd.DataFrame = joined(kept, pd.DataFrame(new), stamps).to_pandas()
+    table, problems = readable_records(store, record_stamps(store))
+    if problems:
+        raise StoreError(next(iter(problems.values())))
+    flat: pd.DataFrame = table.to_pandas()
     for name in (name for name in flat if str(name).startswith("spec.")):
         flat[name] = [json.loads(value) if isinstance(value, str) else None for value in flat[name]]
     return flat
 
 
-def _keys(store: Path) -> list[str]:
-    found = (path.parent.name for path in store.glob("runs/*/record.json"))
-    return sorted(name for name in found if name[0] != "." and not is_half_written(name))
+def record_stamps(store: Path) -> dict[str, tuple[int, int]]:
+    """Return the modification time (ns since 1970) and the size in bytes of each record, by name of its folder.
+
+    A folder that no run can have, such as a copy made by a file manager, is included: `readable_records` says so.
+    """
+    return stamps_of({key: f"{store}/runs/{key}/record.json" for key in _folders(store)})
+
+
+def readable_records(
+    store: Path, stamps: Mapping[str, tuple[int, int]], wanted: Collection[str] | None = None
+) -> tuple[pa.Table, dict[str, str]]:
+    """Return the flat rows of the records that can be read, and what is wrong with the others, by key.
+
+    Settings are JSON text. Rows come from records.parquet as far as their records have not changed.
+
+    Args:
+        store: the run store.
+        stamps: its `record_stamps`.
+        wanted: keys of the records to read; None means all.
+    """
+    stamps = stamps if wanted is None else {key: stamps[key] for key in wanted}
+    kept = kept_rows(store / "records.parquet", stamps)
+    known = set() if kept is None else set(kept["key"].to_pylist())
+    rows, problems = [], {}
+    for key in sorted(stamps.keys() - known):
+        try:
+            rows.append(_settings_as_json(_flat(_own_record(store, key))))
+        except (StoreError, OSError) as error:
+            problems[key] = str(error)
+    return joined(kept, pd.DataFrame(rows), stamps), problems
+
+
+def _own_record(store: Path, key: str) -> RunRecord:
+    """Read the record in the folder of a run.
+
+    Raises:
+        StoreError: it cannot be read, or belongs to another run.
+    """
+    record = read_record(store, key)
+    if record.key != key:
+        raise StoreError(
+            f"The folder of a run must have the run's key as its name, but {run_folder(store, key)} holds run "
+            f"{record.key}. Is it a copy? Move it out of the store."
+        )
+    return record
+
+
+def _folders(store: Path) -> list[str]:
+    try:
+        with os.scandir(store / "runs") as entries:
+            names = [entry.name for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(name for name in names if name[0] != "." and not is_half_written(name))
 
 
 def _records(store: Path) -> tuple[dict[str, Path], dict[str, tuple[int, int]]]:
     """Return the record paths of a store and their stamps, by run key."""
-    paths = {key: run_folder(store, key) / "record.json" for key in _keys(store)}
-    return paths, stamps_of(paths)
+    stamps = record_stamps(store)
+    return {key: store / "runs" / key / "record.json" for key in stamps}, stamps
 
 
 def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
@@ -73,19 +126,11 @@ def write_records(store: Path) -> tuple[Path, tuple[str, ...]]:
 
     Only records that are new or changed are read; the other rows are kept.
     """
-    _, stamps = _records(store)
     path = store / "records.parquet"
-    kept = kept_rows(path, stamps)
-    known = set() if kept is None else set(kept["key"].to_pylist())
-    rows, unreadable = [], []
-    for key in sorted(stamps.keys() - known):
-        try:
-            rows.append(_settings_as_json(_flat(read_record(store, key))))
-        except (StoreError, OSError):
-            unreadable.append(key)
+    table, problems = readable_records(store, record_stamps(store))
     with new_file(path) as partial:
-        pq.write_table(joined(kept, pd.DataFrame(rows), stamps), partial)
-    return path, tuple(sorted(unreadable))
+        pq.write_table(table, partial)
+    return path, tuple(sorted(problems))
 
 
 def _settings_as_json(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ both measured inside the browser. Every repetition uses another pair of runs wit
 is cached; the median is insensitive to the imports of the first comparison.
 - compare_again: from the click on "Back to validation" to the verdict. These rows were compared before, so their
 resamples are cached.
+- runs_first, runs: the list of 10,000 runs (quick: 1,000), first and again; runs_filter, runs_sort: the tab Runs with
+them, from a letter or a click to the new rows on screen (`frostbench.benchmarks.speed.runs_tab`).
 """
 
 import http.client
@@ -25,6 +27,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frostbench.benchmarks.speed import runs_tab
 from frostbench.benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
 from frostbench.benchmarks.speed.harness import Figure, figure
 
@@ -62,7 +65,7 @@ CLICK_TO_VERDICT = """([button, wanted]) => new Promise(resolve => {
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    """Yield the five figures; `quick` starts the server once and repeats the rest less often."""
+    """Yield the nine figures; `quick` starts the server once and repeats the rest less often."""
     starts, visits, comparisons = (1, 3, 3) if quick else (3, 5, 7)
     with start_playwright() as playwright, tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
         store = Path(folder) / STORE
@@ -81,6 +84,11 @@ def figures(quick: bool) -> Iterator[Figure]:
             yield within("app.compare", first, COMPARE_SECONDS)
             again = compare_again(browser, url + queries[-1], comparisons)
             yield within("app.compare_again", again, COMPARE_SECONDS)
+    with start_playwright() as playwright, tempfile.TemporaryDirectory(prefix="frostbench-speed-") as folder:
+        runs_tab.write_runs(Path(folder), quick)
+        with serve(Path(folder)) as (url, _), closing(open_browser(playwright)) as browser:
+            for times in runs_tab.measure(browser, url, comparisons):
+                yield within(times.name, times.seconds, times.limit)
 
 
 def write_pair(store: Path, number: int) -> Mapping[str, str]:

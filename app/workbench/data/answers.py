@@ -15,15 +15,15 @@ from frostbench.app.workbench.tables import table_of, written
 from frostbench.app.workspace import Workspace
 from frostbench.embedcache.checking.verify import cache_info
 from frostbench.embedcache.index import load_or_make_map, neighbours
+from frostbench.embedcache.labels.corrections import labels_file
 from frostbench.embedcache.splits.making import ROLES
 
 MOST_NEAR = 24
 COMPUTING = {"state": "computing"}
 
 
-def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
+def answers(workspace: Workspace, background: Background) -> dict[str, Callable[[Any], Any]]:
     """Return the functions that answer the tab's requests, by name."""
-    background = Background()
     return {
         "caches": lambda _: caches(workspace),
         "data": lambda request: overview(_folder(request, workspace)),
@@ -102,13 +102,26 @@ def labels_as_tree(labels: Labels) -> dict[str, Any]:
 
 def checks(folder: Path, background: Background) -> dict[str, Any]:
     """Return labels to check and near-copies across the split, or that they are being computed."""
-    found = background.get(("checks", folder, written(folder)), lambda: make_checks(folder))
+    found = background.get(_checks_key(folder), lambda: make_checks(folder))
     if found is None:
         return COMPUTING
     labels = current_labels(folder)
-    stamp = labels.file.stat().st_mtime_ns if labels.file.is_file() else 0
-    tree = background.get(("ranking", folder, written(folder), stamp), lambda: as_tree(found, labels))
+    tree = background.get(_ranking_key(folder), lambda: as_tree(found, labels))
     return COMPUTING if tree is None else {"state": "ready"} | tree
+
+
+def known_checks(folder: Path, background: Background) -> dict[str, Any] | None:
+    """Return what `checks` has found under the present labels, or None if it was not asked yet or is computing."""
+    return background.known(_ranking_key(folder))
+
+
+def _checks_key(folder: Path) -> tuple[Any, ...]:
+    return ("checks", folder, written(folder))
+
+
+def _ranking_key(folder: Path) -> tuple[Any, ...]:
+    file = labels_file(folder)
+    return ("ranking", folder, written(folder), file.stat().st_mtime_ns if file.is_file() else 0)
 
 
 def positions(folder: Path, background: Background) -> dict[str, Any] | bytes:

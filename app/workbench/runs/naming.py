@@ -1,8 +1,12 @@
 """Names of settings: the nearest preset, and the options that differ from it, in words."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from frostbench.benchmarks.settings.parsing import leaves, parse, preset, preset_names
 from frostbench.heads.spec import canonical
@@ -11,6 +15,7 @@ from frostbench.training.run import RunSpec
 
 MOST_NAMED = 3
 """Largest number of changes that a name states; further ones are counted."""
+Counts = npt.NDArray[np.int64]
 Settings = Mapping[str, Any]
 """Values that differ from the defaults, by dotted option."""
 
@@ -38,9 +43,15 @@ def nearest(settings: Settings) -> tuple[str, tuple[Change, ...]]:
     >>> preset, [(change.title, change.old, change.new) for change in changes]
     ('plain', [('Label smoothing ε', '0', '0.2')])
     """
-    presets = _presets()
-    start = min(presets, key=lambda name: (_distance(presets[name], settings), name != "plain", name))
-    return start, _changes(presets[start], settings)
+    distances, defaults = _distances(), _defaults()
+    own = [(path, _hashable(value)) for path, value in settings.items() if value != defaults.get(path)]
+    found = distances.sizes + len(own)
+    for path, value in own:
+        less = distances.equal.get((path, value), distances.shared.get(path))
+        if less is not None:
+            found -= less
+    start = distances.names[int(found.argmin())]
+    return start, _changes(_presets()[start], settings)
 
 
 def name_of(start: str, changes: Sequence[Change], shares: Mapping[tuple[str, str], float]) -> str:
@@ -71,8 +82,41 @@ def _defaults() -> Settings:
     return leaves(RunSpec().model_dump(mode="json"))
 
 
-def _distance(one: Settings, other: Settings) -> int:
-    return sum(_value(one, path) != _value(other, path) for path in {*one, *other})
+class _Distances(NamedTuple):
+    """What the number of options in which settings differ from each of P presets follows from.
+
+    That number is |preset| + |settings| - |options in both| - |options in both with the same value|, where each side
+    counts the options that differ from the defaults.
+
+    Attributes:
+        names: presets in the order in which ties are decided.
+        sizes: [P] options of each preset.
+        shared: [P] whether each preset has an option, by option.
+        equal: [P] 2 if a preset has a value, and 1 if it has another one, by option and value.
+    """
+
+    names: tuple[str, ...]
+    sizes: Counts
+    shared: Mapping[str, Counts]
+    equal: Mapping[tuple[str, Hashable], Counts]
+
+
+@cache
+def _distances() -> _Distances:
+    names = tuple(sorted(_presets(), key=lambda name: (name != "plain", name)))
+    own = [{p: v for p, v in _presets()[name].items() if v != _defaults().get(p)} for name in names]
+    shared: dict[str, Counts] = {}
+    equal: dict[tuple[str, Hashable], Counts] = {}
+    for number, settings in enumerate(own):
+        for path, value in settings.items():
+            shared.setdefault(path, np.zeros(len(names), np.int64))[number] = 1
+            equal.setdefault((path, _hashable(value)), np.zeros(len(names), np.int64))[number] = 1
+    equal = {(path, value): same + shared[path] for (path, value), same in equal.items()}
+    return _Distances(names, np.array([len(settings) for settings in own]), shared, equal)
+
+
+def _hashable(value: Any) -> Hashable:
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | tuple | dict) else value
 
 
 def _value(settings: Settings, path: str) -> Any:
@@ -80,8 +124,8 @@ def _value(settings: Settings, path: str) -> Any:
 
 
 def _changes(old: Settings, new: Settings) -> tuple[Change, ...]:
-    paths = [path for path in dict.fromkeys([*new, *old]) if _value(old, path) != _value(new, path)]
-    return tuple(Change(p, _title(p), as_text(_value(old, p)), as_text(_value(new, p))) for p in paths)
+    pairs = [(path, _value(old, path), _value(new, path)) for path in dict.fromkeys([*new, *old])]
+    return tuple([Change(path, _title(path), as_text(a), as_text(b)) for path, a, b in pairs if a != b])
 
 
 @cache

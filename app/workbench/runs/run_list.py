@@ -2,23 +2,19 @@
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-import pandas as pd
-
 from frostbench.app.workbench.runs.naming import Change, as_text, name_of, nearest
-from frostbench.benchmarks.comparison.metrics import HIGHER_IS_BETTER
-from frostbench.benchmarks.runs.all_runs import read_records
-from frostbench.benchmarks.runs.store import StoreError
+from frostbench.app.workbench.runs.stored import StoredRun, stored_runs
 
-SPEC, ROLE = "spec.", "select."
-OF_THE_DATA = ("cache", "table", "split")
-"""Columns that say what a run was trained and evaluated on."""
+MOST_PROBLEMS = 5
+"""Largest number of unreadable records of a store that are described; further ones are counted."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +23,7 @@ class Setting:
 
     Attributes:
         id: hash of store, data and settings; it stays the same when seeds are added.
+        entry: the same hash without the store, under which the store's file of names knows the setting.
         store: folder of the run store.
         cache: cache as the runs name it.
         data: hash of the table and the split; settings with the same one can be compared.
@@ -41,6 +38,7 @@ class Setting:
     """
 
     id: str
+    entry: str
     store: str
     cache: str
     data: str
@@ -55,80 +53,91 @@ class Setting:
 
 
 def list_settings(stores: Sequence[Path]) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
-    """Return the settings of all stores, the best of each store first, and what could not be read."""
+    """Return the settings of all stores, the best of each store first, and what could not be read.
+
+    Records that cannot be read are left out and named; the others of their store are listed.
+    """
     found: list[Setting] = []
     problems: list[str] = []
     for store in stores:
         try:
-            frame = read_records(store)
-        except (StoreError, OSError) as error:
+            settings, unreadable = _listing(store).read()
+        except OSError as error:
             problems.append(f"{store}: {error}")
             continue
-        if len(frame):
-            found += sorted(_settings(store, frame), key=_mean_f1, reverse=True)
+        found += settings
+        problems += _described(store, unreadable)
     return tuple(found), tuple(problems)
 
 
-def _settings(store: Path, frame: pd.DataFrame) -> Iterator[Setting]:
-    specs = _specs(frame)
-    column = {name: frame[name].tolist() for name in ("key", "seed", "seconds", "members", *OF_THE_DATA)}
-    metrics = {name: frame[f"{ROLE}{name}"].tolist() for name in HIGHER_IS_BETTER if f"{ROLE}{name}" in frame}
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for row, spec in enumerate(specs):
-        data = tuple(str(column[name][row]) for name in OF_THE_DATA)
-        groups.setdefault((*data, json.dumps(spec, sort_keys=True), str(_size(column["members"][row]))), []).append(row)
+class _Listing:
+    """The settings of one store, made again only when a record is added, changed or removed."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._runs: Sequence[StoredRun] | None = None
+        self._settings: tuple[Setting, ...] = ()
+
+    def read(self) -> tuple[tuple[Setting, ...], Mapping[str, str]]:
+        with self._lock:
+            runs, problems = stored_runs(self._store).read()
+            if runs is not self._runs:
+                self._settings = tuple(sorted(_settings(self._store, runs), key=_mean_f1, reverse=True))
+                self._runs = runs
+            return self._settings, problems
+
+
+@cache
+def _listing(store: Path) -> _Listing:
+    return _Listing(store)
+
+
+def _described(store: Path, unreadable: Mapping[str, str]) -> list[str]:
+    """Describe records that cannot be read, each with its path and what to do."""
+    first = sorted(unreadable.items())[:MOST_PROBLEMS]
+    shown = [reason if str(store) in reason else f"{store / 'runs' / name}: {reason}" for name, reason in first]
+    more = len(unreadable) - len(shown)
+    return [*shown, f"{store}: {more:,} more records cannot be read."] if more else shown
+
+
+def _settings(store: Path, runs: Sequence[StoredRun]) -> Iterator[Setting]:
+    groups: dict[tuple[str, ...], list[StoredRun]] = {}
+    for run in runs:
+        settings = json.dumps(run.spec, sort_keys=True)
+        groups.setdefault((run.cache, run.table, run.split, settings, str(len(run.members))), []).append(run)
     shares = _shares(groups)
     for group, unsorted in groups.items():
-        rows = sorted(unsorted, key=column["seed"].__getitem__)
-        start, changes = nearest(specs[rows[0]])
-        cache, *data_hashes = group[:3]
+        same = sorted(unsorted, key=lambda run: run.seed)
+        start, changes = nearest(same[0].spec)
+        cache_name, *data_hashes = group[:3]
         yield Setting(
             id=_hash(str(store), *group),
+            entry=_hash(*group),
             store=str(store),
-            cache=cache,
+            cache=cache_name,
             data=_hash(*data_hashes),
             name=name_of(start, changes, shares[group[1:3]]),
             preset=start,
             changes=changes,
-            seeds=tuple(int(column["seed"][row]) for row in rows),
-            keys=tuple(column["key"][row] for row in rows),
-            values={name: tuple(_number(values[row]) for row in rows) for name, values in metrics.items()},
-            seconds=round(sum(column["seconds"][row] for row in rows) / len(rows), 2),
-            members=_size(column["members"][rows[0]]),
+            seeds=tuple(run.seed for run in same),
+            keys=tuple(run.key for run in same),
+            values={name: tuple([run.values.get(name) for run in same]) for name in same[0].values},
+            seconds=round(sum(run.seconds for run in same) / len(same), 2),
+            members=len(same[0].members),
         )
 
 
-def _shares(groups: Mapping[tuple[str, ...], Sequence[int]]) -> dict[tuple[str, ...], dict[tuple[str, str], float]]:
+def _shares(
+    groups: Mapping[tuple[str, ...], Sequence[StoredRun]],
+) -> dict[tuple[str, ...], dict[tuple[str, str], float]]:
     """Return, by table and split, the share of the settings there that have a value, by option and value."""
     counts: dict[tuple[str, ...], Counter[tuple[str, str]]] = {}
     sizes = Counter(group[1:3] for group in groups)
-    for group in groups:
-        values = ((path, as_text(value)) for path, value in json.loads(group[3]).items())
+    for group, runs in groups.items():
+        values = ((path, as_text(value)) for path, value in runs[0].spec.items())
         counts.setdefault(group[1:3], Counter()).update(values)
     return {data: {pair: count / sizes[data] for pair, count in found.items()} for data, found in counts.items()}
-
-
-def _size(members: Any) -> int:
-    """Return the number of runs of which a run is an ensemble, 0 for a single head."""
-    return 0 if _is_missing(members) or not members else len(str(members).split(","))
-
-
-def _specs(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the settings of each run without the seed, by dotted option."""
-    names = [name for name in map(str, frame) if name.startswith(SPEC) and name != f"{SPEC}seed"]
-    columns = {name.removeprefix(SPEC): frame[name].tolist() for name in names}
-    return [
-        {path: column[row] for path, column in columns.items() if not _is_missing(column[row])}
-        for row in range(len(frame))
-    ]
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _number(value: Any) -> float | None:
-    return None if _is_missing(value) else round(float(value), 6)
 
 
 def _mean_f1(setting: Setting) -> float:
@@ -142,4 +151,4 @@ def _hash(*parts: str) -> str:
 
 def as_tree(settings: Sequence[Setting]) -> list[dict[str, Any]]:
     """Return settings as JSON values."""
-    return [asdict(setting) | {"changes": [change._asdict() for change in setting.changes]} for setting in settings]
+    return [vars(setting) | {"changes": [change._asdict() for change in setting.changes]} for setting in settings]

@@ -7,6 +7,7 @@ from frostbench.app import jobs
 from frostbench.app.jobs import Job
 from frostbench.app.jobs.records import UNFINISHED
 from frostbench.app.workbench.requests import RequestError
+from frostbench.app.workbench.runs.marks import read_marks
 from frostbench.app.workbench.runs.naming import as_text
 from frostbench.app.workbench.runs.run_list import list_settings
 from frostbench.app.workbench.train.progress import progress_text
@@ -122,11 +123,12 @@ def settings_of_jobs(request: Any, workspace: Workspace) -> dict[str, Any]:
     if not isinstance(names, list) or len(names) > ENDED or not all(isinstance(name, str) for name in names):
         raise RequestError(f"The jobs must be at most {ENDED} IDs, got {names!r}. Reload the page.")
     settings, _ = list_settings([workspace.store])
+    marks = read_marks(workspace.store).marks
     of_key = {key: setting for setting in settings for key in setting.keys}
     found = {}
     for name in names:
         keys = jobs.read(workspace.store, name).keys.values()
         setting = next((of_key[key] for key in keys if key in of_key), None)
         if setting is not None:
-            found[name] = {"id": setting.id, "name": setting.name}
+            found[name] = {"id": setting.id, "name": marks.of(setting.entry).name or setting.name}
     return {"store": str(workspace.store), "settings": found}

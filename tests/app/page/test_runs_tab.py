@@ -8,11 +8,11 @@ pytestmark = pytest.mark.slow
 
 
 def names(page):
-    return [name.split(" 2 seeds")[0] for name in page.locator(".runs tbody .name").all_inner_texts()]
+    return page.locator(".runs tbody .name").all_inner_texts()
 
 
 def compared(page):
-    expect(page.locator("section[data-state=ready]")).to_be_visible(timeout=LONG)
+    expect(page.locator("section[aria-labelledby=effects][data-state=ready]")).to_be_visible(timeout=LONG)
 
 
 def test_runs_of_the_command_line_are_listed_and_compared(open_runs):
@@ -57,13 +57,16 @@ def test_a_column_sorts_both_ways(open_runs):
 def test_the_pinned_setting_is_in_the_address(open_runs):
     page = open_runs("runs")
     compared(page)
-    page.locator("tr", has_text="ridge").get_by_role("button", name="Compare all with").click()
+    page.locator("tr", has_text="ridge").get_by_role("button", name="Pin as A").click()
     compared(page)
     expect(page.locator(".effects .title").first).to_contain_text("against ridge")
     page.reload()
     compared(page)
     expect(page.locator(".effects .title").first).to_contain_text("against ridge")
-    expect(page.locator("tr", has_text="compared with")).to_contain_text("ridge")
+    expect(page.get_by_role("button", name="Pin as A", pressed=True)).to_have_count(1)
+    expect(page.locator("tr", has_text="ridge").get_by_role("button", name="Pin as A")).to_have_attribute(
+        "aria-pressed", "true"
+    )
 
 
 def test_chosen_settings_alone_are_compared(open_runs):
@@ -106,3 +109,22 @@ def test_the_keyboard_keeps_its_place_when_parts_are_drawn_anew(open_runs):
     page.get_by_label("Choose lda").press("Space")
     expect(page.get_by_role("toolbar")).to_contain_text("1 chosen")
     expect(page.get_by_label("Choose lda")).to_be_focused()
+
+
+def test_what_to_do_next_leads_to_the_tabs_that_do_it(open_runs):
+    page = open_runs("runs")
+    steps = page.get_by_role("region", name="What to do next")
+    expect(page.locator(".steps[data-state=ready]")).to_be_visible(timeout=LONG)
+    expect(steps.locator("[data-step=no_groups]")).to_contain_text("validation images count as independent")
+    expect(steps.get_by_role("listitem")).to_have_count(4)
+    row = page.locator(".runs tbody tr", has_text="Label smoothing")
+    row.get_by_role("button", name="Pin as B").click()
+    page.locator(".runs tbody tr", has_text="ridge").get_by_role("button", name="Pin as A").click()
+    line = steps.locator("[data-step=several_options]")
+    if steps.get_by_role("button", name="more").count():
+        steps.get_by_role("button", name="more").click()
+    expect(line).to_contain_text("A and B differ in", timeout=LONG)
+    line.get_by_role("button", name="Load both into Train").click()
+    page.wait_for_url("**/train?**")
+    page.locator("main[data-state=ready]").wait_for()
+    assert "a=ridge" in page.url

@@ -100,6 +100,7 @@ def test_the_command_lists_its_options() -> None:
 
 
 FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again"]
+RUNS = ["app.runs_first", "app.runs", "app.runs_filter", "app.runs_sort"]
 
 
 class Closed:
@@ -136,13 +137,16 @@ def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
     for each in (serve, visit, compare_first, compare_again):
         monkeypatch.setattr(app, each.__name__, each)
+    monkeypatch.setattr(app.runs_tab, "write_runs", lambda folder, quick: None)
+    monkeypatch.setattr(app.runs_tab, "measure", lambda *_: [app.runs_tab.Times("app.runs", [0.5], 1.0)])
     found = {each.name: each for each in app.figures(quick)}
-    assert (len(started), len(visited), compared[0][1]) == counts
+    assert (len(started) - 1, len(visited), compared[0][1]) == counts
+    assert (found["app.runs"].ratio, found["app.runs"].ok) == (2.0, True)
     # Every first comparison is of another pair.
     ids = [(f"20260101-000000-{n:06d}-000a", f"20260101-000001-{n:06d}-000b") for n in range(1, counts[2] + 1)]
     assert revealed == [f"http://here/?a={a}&b={b}" for a, b in ids]
     assert compared[0][0] == revealed[-1]
-    assert list(found) == FIGURES
+    assert list(found) == [*FIGURES, "app.runs"]
     assert found["app.ready"].ours == (4.0 if quick else 8.0)
     paint, usable = found["app.first_paint"], found["app.usable"]
     assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (4.0, 0.5, 2.0, True)
@@ -240,7 +244,7 @@ def test_the_page_is_measured_in_a_browser() -> None:
     # In a process of its own: a thread can drive only one playwright at a time.
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, timeout=300)
     found = [json.loads(text) for text in done.stdout.splitlines()]
-    assert [each["name"] for each in found] == FIGURES, done.stderr
+    assert [each["name"] for each in found] == [*FIGURES, *RUNS], done.stderr
     assert done.returncode == int(not all(each["ok"] for each in found))
     # Nothing is shown before the server's first bytes, and the form comes after the first paint.
     assert 0 < found[1]["ours"] < found[2]["ours"] < 120

@@ -20,16 +20,26 @@ function remember(push) {
   if (push) history.pushState(null, "", address); else history.replaceState(null, "", address);
 }
 
-/** Choose A and B of the address, or the best setting against a plain one of the same data. */
+/** Choose A and B of the address, those that are pinned, or the best setting against a plain one of the same data. */
 function choose() {
   const from = new URLSearchParams(location.search), find = name => state.runs.find(({ id, store }) => id === from.get(name) && (!from.get("store") || store === from.get("store")));
   state.b = find("b") ?? null;
   state.a = find("a") ?? null;
   if ((from.get("a") && !state.a) || (from.get("b") && !state.b)) fail(new Error("A setting of this address is no longer there; others are shown."));
+  if (!state.a && !state.b) [state.a, state.b] = pinned();
   const order = [...state.runs].sort((x, y) => mean(y) - mean(x));
   state.b ??= order.find(one => one !== state.a && (!state.a || alike(one, state.a)) && order.some(other => other !== one && alike(one, other))) ?? null;
   const others = order.filter(one => state.b && one !== state.b && alike(one, state.b));
   state.a ??= others.find(({ name }) => name === "baseline") ?? others.find(({ preset }) => preset === "baseline" || preset === "plain") ?? others.at(-1) ?? null;
+}
+
+/** Return the settings that are pinned as A and B in the tab Runs, or nulls if no data has both. */
+function pinned() {
+  for (const [store, byData] of Object.entries(state.pins)) for (const pins of Object.values(byData)) {
+    const sides = ["a", "b"].map(side => state.runs.find(one => one.store === store && one.id === pins[side]));
+    if (sides.every(Boolean) && alike(...sides)) return sides;
+  }
+  return [null, null];
 }
 
 function head() {
@@ -117,8 +127,9 @@ function empty(stores) {
 
 async function start() {
   try {
-    const { settings, stores, problems } = await api("runs");
+    const { settings, stores, problems, pins } = await api("runs");
     state.runs = settings;
+    state.pins = pins;
     state.metric = new URLSearchParams(location.search).get("metric") ?? state.metric;
     if (problems.length) fail(new Error(problems.join(" ")));
     choose();

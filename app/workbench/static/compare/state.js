@@ -1,5 +1,5 @@
 // The comparison on the page: two settings, and what they say about the same images.
-export const state = { runs: [], a: null, b: null, found: null, metric: "macro_f1_fg", gallery: "fixes", cell: null };
+export const state = { runs: [], pins: {}, a: null, b: null, found: null, metric: "macro_f1_fg", gallery: "fixes", cell: null };
 
 /** Return a metric as text: shares in per cent. */
 export function figure(metric, value) {
