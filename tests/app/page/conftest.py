@@ -102,7 +102,8 @@ def digits(tmp_path_factory):
 def served(digits, folder):
     """Run a server in a folder with two caches of the same images; kill it and its workers at the end."""
     for name in ("digits", "copy"):
-        shutil.copytree(digits / "digits", folder / name)
+        if not (folder / name).exists():
+            shutil.copytree(digits / "digits", folder / name)
     server = Server(folder, free_port())
     server.start()
     try:
@@ -198,7 +199,7 @@ def open_runs(chromium, digits, tmp_path_factory):
     from frostbench.benchmarks.settings.plan import BenchSpec
 
     folder = tmp_path_factory.mktemp("runs_tab")
-    store, caches = str(folder / "mine" / "results"), (str(digits / "digits"),)
+    store, caches = str(folder / "mine" / "results"), (str(shutil.copytree(digits / "digits", folder / "digits")),)
     bench = {"caches": caches, "store": store, "preset": "plain", "base": SHORT, "toggles": FOUR_SETTINGS}
     list(run_bench(BenchSpec(**bench, seeds=(0, 1))))
     with served(digits, folder) as server, browsed(chromium, server) as open_page:

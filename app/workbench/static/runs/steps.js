@@ -7,7 +7,7 @@ import { base } from "./effects.js";
 import { state } from "./state.js";
 
 const SHOWN = 4;
-export const element = h("section", { class: "card steps", "aria-labelledby": "steps" });
+export const element = h("section", { class: "card steps", "aria-label": "What to do next" });
 let wanted = 0, all = false;
 
 /** Ask what to do next about the pinned settings, or the best one against the one that is compared with. */
@@ -30,7 +30,7 @@ export async function propose() {
 }
 
 function draw(steps) {
-  const title = h("header", {}, h("h2", { id: "steps" }, "What to do next"));
+  const title = h("header", {}, h("h2", {}, "What to do next"));
   if (!steps) { renew(element, title, h("p", {}, "Looking …")); return; }
   const shown = all ? steps : steps.slice(0, SHOWN);
   const more = steps.length > SHOWN ? [h("p", {}, h("button", { class: "btn", type: "button", "aria-expanded": String(all), click: () => { all = !all; draw(steps); } }, all ? "Show fewer" : `${steps.length - SHOWN} more`))] : [];
