@@ -62,7 +62,7 @@ class FeatureTable:
     @property
     def label_names(self) -> np.ndarray:
         """Name of the label of each row, object [N]; "" for rows without a label."""
-        return np.array([*self.class_names, ""], dtype=object)[self.labels]
+        return np.asarray(np.array([*self.class_names, ""], dtype=object)[self.labels])
 
     @cached_property
     def rows_hash(self) -> str:
