@@ -23,10 +23,10 @@ export function queueCard() {
   const body = h("div", { class: "queue" }), film = h("div", { class: "film", role: "group", "aria-label": "Next labels to check" }), foot = h("p", {});
   const left = h("span", { class: "chip soft" });
   const which = h("select", { class: "field", "aria-label": "Which labels", change: event => { pair = event.target.value; current = -1; show(); } });
-  const why = h("p", {});
+  const why = h("p", {}), title = h("h2", { id: "checking" }, "Labels to check");
   const who = h("input", { class: "field who", "aria-label": "Your name, kept with your corrections", placeholder: "Your name", value: state.who, change: event => { state.who = event.target.value.trim(); localStorage.setItem("frostbench_who", state.who); } });
   const card = h("section", { class: "card checking", id: "labels", "aria-labelledby": "checking", tabindex: "-1", keydown: keys },
-    h("header", {}, h("h2", { id: "checking" }, "Labels to check"), left, which, h("span", { class: "grow" }), who,
+    h("header", {}, title, left, which, h("span", { class: "grow" }), who,
       why), body, film, foot);
 
   function waiting() {
@@ -39,6 +39,7 @@ export function queueCard() {
     const { checks } = state;
     if (!checks) { body.replaceChildren(h("p", { class: "empty" }, "Comparing each label with the images around it …")); return; }
     choices(which);
+    title.textContent = isNext() ? "Label these next" : "Labels to check";
     why.textContent = isNext() ? "Images without a label, those first whose label should help most: unlike one another, and hard to tell." : "The label and the images around it disagree. That can be a wrong label, or a hard image: look before you change it.";
     if (isNext()) askNext();
     const rows = waiting();

@@ -36,7 +36,7 @@ function labels(onCheck) {
   if (!checks) return tile("Labels to check", "…", "comparing each label with the images around it");
   if (checks.reason) return tile("Labels to check", "–", checks.reason);
   const left = toCheck().length;
-  const text = `${percent(left / Math.max(1, state.ids.length))} disagree with the images around them${state.checked.size ? `; ${count(state.checked.size, "label")} checked` : ""}`;
+  const text = `${percent(left / Math.max(1, state.labels.filter(label => label !== NO_LABEL).length))} disagree with the images around them${state.checked.size ? `; ${count(state.checked.size, "label")} checked` : ""}`;
   return tile("Labels to check", left.toLocaleString("en"), text, { alert: left > 0, action: left ? h("button", { class: "btn", type: "button", click: () => onCheck() }, "Check them") : null });
 }
 
