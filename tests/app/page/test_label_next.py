@@ -103,5 +103,5 @@ def test_images_finds_those_without_a_label(server, browse):
     (server.folder / "new.labels.csv").unlink(missing_ok=True)
     page = browse("images?cache=new&show=none", 1366)
     expect(page.locator("main[data-state=ready]")).to_be_visible(timeout=LONG)
-    expect(page.get_by_text("105 of 150")).to_be_visible()
+    expect(page.locator(".found")).to_have_text("105 images of 150")
     expect(page.locator("[role=option]").first).to_contain_text("no label")
