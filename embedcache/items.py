@@ -30,7 +30,7 @@ class Item:
     Attributes:
         id: unique POSIX path relative to the source, valid UTF-8 (see `escape_name`).
         path: path of the file; None for vectors imported without images.
-        label: name of its class.
+        label: name of its class, or "" if it has no label.
         group: images that must not be divided between training and test; None if unknown.
         split: split stated by the source; None if there is none.
         time: capture time as ISO 8601 text (see `frostbench.embedcache.sources.times`); None if unknown.

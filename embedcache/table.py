@@ -30,7 +30,7 @@ class FeatureTable:
         ids: unique ids of the rows, str [N].
         columns: vectors by column name in their stored type, float16 or float32 [N, D], or [N, T, D] for tokens; empty
             if they stay on disk.
-        labels: index into `class_names`, int64 [N].
+        labels: index into `class_names`, int64 [N]; -1 for rows without a label, which most callers do not read.
         class_names: all classes of the listing, including those without a row here.
         groups: group of each row, str [N]; a group must not be split between training and evaluation.
         has_groups: whether any item states a group; if not, only byte-identical copies share one.
@@ -59,10 +59,15 @@ class FeatureTable:
     also: dict[str, np.ndarray] = field(default_factory=dict)
     tokens: dict[str, Recipe] = field(default_factory=dict)
 
+    @property
+    def label_names(self) -> np.ndarray:
+        """Name of the label of each row, object [N]; "" for rows without a label."""
+        return np.asarray(np.array([*self.class_names, ""], dtype=object)[self.labels])
+
     @cached_property
     def rows_hash(self) -> str:
-        """SHA-256 of ids, contents, labels by name, groups and class names."""
-        names = [self.class_names[i] for i in self.labels]
+        """SHA-256 of ids, contents, labels by name ("" without one), groups and class names."""
+        names = self.label_names.tolist()
         return hash_rows(self.ids.tolist(), self.content.tolist(), names, self.groups.tolist(), self.class_names)
 
     @cached_property
@@ -77,7 +82,11 @@ class FeatureTable:
 
 
 def read_table(
-    cache_dir: Path, columns: Sequence[str] | None = None, verify: bool = False, stored: bool = False
+    cache_dir: Path,
+    columns: Sequence[str] | None = None,
+    verify: bool = False,
+    stored: bool = False,
+    unlabelled: bool = False,
 ) -> FeatureTable:
     """Read a finished cache and check everything that is read against the digests in its manifest.
 
@@ -90,6 +99,8 @@ def read_table(
         columns: vector columns to read; None reads all except columns of tokens, which are large.
         verify: whether to also check page checksums and that vectors are finite, in case they were written damaged.
         stored: whether to leave the vectors on disk, as `FeatureTable.stored`.
+        unlabelled: whether to include images without a label; without them, a table and all that depends on its hash
+            stay the same when such images are added to the cache.
 
     Raises:
         CacheError: the cache is unfinished, of another format, damaged or inconsistent, or lacks a column.
@@ -117,7 +128,27 @@ def read_table(
         tokens={name: recipe for name, recipe in recipes.items() if shape_of(cache["columns"][name])[0] is not None},
     )
     _check_content(cache_dir, manifest, recipes, table)
-    return _with_vectors(table, cache_dir, cache, manifest, verify, stored)
+    table = _with_vectors(table, cache_dir, cache, manifest, verify, stored)
+    return table if unlabelled or (table.labels >= 0).all() else rows_where(table, table.labels >= 0)
+
+
+def rows_where(table: FeatureTable, kept: np.ndarray) -> FeatureTable:
+    """Return the rows of a table where a mask, bool [N], is true."""
+    found = replace(
+        table,
+        ids=table.ids[kept],
+        labels=table.labels[kept],
+        groups=table.groups[kept],
+        content=table.content[kept],
+        columns={name: x[kept] for name, x in table.columns.items()},
+        stored={name: column.only(kept) for name, column in table.stored.items()},
+        also={name: x[kept] for name, x in table.also.items()},
+        split=None if table.split is None else table.split[kept],
+        times=None if table.times is None else table.times[kept],
+    )
+    for array in (found.ids, found.labels, found.groups, found.content, *found.columns.values()):
+        array.flags.writeable = False
+    return found
 
 
 def _with_vectors(
@@ -203,7 +234,7 @@ def _read_keys(cache_dir: Path, cache: dict[str, Any], manifest: dict[str, Any])
 
 
 def _as_index(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
-    position = {name: i for i, name in enumerate(class_names)}
+    position = {name: i for i, name in enumerate(class_names)} | {"": -1}
     unknown = sorted(set(labels) - set(position))
     if unknown:
         raise CacheError(

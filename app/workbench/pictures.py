@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from frostbench.app.workbench.requests import RequestError
-from frostbench.app.workbench.tables import table_of, written
+from frostbench.app.workbench.tables import whole_table_of, written
 from frostbench.app.workspace import Workspace
 from frostbench.embedcache.decode import DecodeError
 from frostbench.embedcache.items import Item
@@ -77,6 +77,6 @@ def images_of(folder: Path) -> dict[str, tuple[Item, str]]:
 
 @lru_cache(maxsize=4)
 def _images(folder: Path, _written: int) -> dict[str, tuple[Item, str]]:
-    table = table_of(folder)
+    table = whole_table_of(folder)
     content = dict(zip(table.ids.tolist(), table.content.tolist(), strict=True))
     return {item.id: (item, content[item.id]) for item in read_items(folder) if item.id in content}

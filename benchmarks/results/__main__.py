@@ -8,7 +8,8 @@ scale and writes the generated part of docs/results/defaults.md; `--part digits`
 `phases`, `full`, `factorial` and `tuned` run shipped benches on all data sets; `--part coins/lite0` embeds and trains
 only that data set and backbone. `hypotheses` judges the claims of docs/results/hypotheses.yaml on their runs, and
 `explorer` makes one page to search all of their results. `five_liners [DATA]` compares presets with scikit-learn's
-classifiers; `--part` and `--draws` are as for `defaults`. `all` makes every page.
+classifiers; `--part` and `--draws` are as for `defaults`. `labels` measures what to label next and which labels to
+check; `--part coins` does so on that data set only. `all` makes every page.
 
 DATA is a folder with coins.tar, blood_cells.tar, grocery.tar and plankton.tar, or with these unpacked: a folder of
 images each, with manifest.csv (path, label, group, split). `calibration` and the shipped benches can be interrupted and
@@ -28,6 +29,7 @@ from frostbench.benchmarks.results.calibration import STEPS
 from frostbench.benchmarks.results.defaults import page as defaults
 from frostbench.benchmarks.results.explorer import build as explorer
 from frostbench.benchmarks.results.five_liners import page as five_liners
+from frostbench.benchmarks.results.labels import page as labels
 
 ALL = "all"
 """Stands for every page."""
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run its steps."""
     parser = argparse.ArgumentParser(prog="python -m frostbench.benchmarks.results", description=__doc__)
     parser.add_argument("page", choices=[*_pages(), *_last_pages(), ALL])
-    parser.add_argument("data", type=Path, nargs="?", help="folder of the images; required for calibration")
+    parser.add_argument("data", type=Path, nargs="?", help="folder of the images; required for calibration and labels")
     parser.add_argument(
         "--work", type=Path, default=Path("results-work"), help="folder for caches and runs; may become large"
     )
@@ -48,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--tables", type=int, default=verdicts.TABLES, help="verdicts: simulated tables per regime")
     parser.add_argument("--before", type=Path, help="defaults: checkout of an older version to compare with")
-    parser.add_argument("--draws", type=int, help="defaults and five_liners: random splits of each table")
+    parser.add_argument("--draws", type=int, help="defaults, five_liners, labels: random splits")
     options = parser.parse_args(arguments)
-    if options.page in ("calibration", ALL) and options.data is None:
+    if options.page in ("calibration", "labels", ALL) and options.data is None:
         parser.error(f"{options.page} needs DATA, the folder of the images")
     for progress in _run(options):
         print(progress, flush=True)
@@ -73,6 +75,7 @@ def _pages() -> dict[str, Callable[[argparse.Namespace], Iterable[str]]]:
             o.data, o.work, o.out, o.part or (), o.before, o.draws or defaults.DRAWS
         ),
         "five_liners": lambda o: five_liners.written(o.data, o.work, o.out, o.part or (), o.draws),
+        "labels": lambda o: labels.written(o.data, o.work, o.out, o.part or (), o.draws),
         **{name: partial(_on_benches, name) for name in PAGES},
     }
 

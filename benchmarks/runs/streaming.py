@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from frostbench.benchmarks.settings.plan import BenchSpec, Row
+from frostbench.embedcache.labels.newly_labelled import with_newly_labelled
 from frostbench.embedcache.labels.relabelling import relabelled
 from frostbench.embedcache.splits.making import Split, load_or_make_split
 from frostbench.embedcache.table import FeatureTable, read_state, read_table, shape_of
@@ -81,11 +82,16 @@ def opened_to_train(
 def with_labels(table: FeatureTable, split: Split, bench: BenchSpec) -> tuple[FeatureTable, Split]:
     """Return the table and split with the labels that a bench uses: corrected, merged and without what is left out.
 
+    Images without a label in the cache that corrections give one are added (`with_newly_labelled`).
+
     Raises:
         LabelError: the corrections cannot be read or do not fit the table.
     """
     changes = bench.labels.relabelling()
-    return (table, split) if changes.is_neutral else relabelled(table, split, changes)[:2]
+    if changes.is_neutral:
+        return table, split
+    table, split = with_newly_labelled(table, split, bench.split, changes.corrections)
+    return relabelled(table, split, changes)[:2]
 
 
 def columns_for(cache: Path, runs: Sequence[RunSpec]) -> list[str]:

@@ -142,7 +142,7 @@ def _content(cache_dir: Path) -> str:
     for name, column in sorted(cache["columns"].items()):
         storage = read_recipe(cache_dir, name, column).storage
         read_vectors(paths, name, column["dim"] * column.get("tokens", 1), verify=True, storage=storage)
-    rows = read_table(cache_dir, sorted(cache["columns"])[:1]).rows_hash
+    rows = read_table(cache_dir, sorted(cache["columns"])[:1], unlabelled=True).rows_hash
     found = hash_table({name: column["recipe_hash"] for name, column in cache["columns"].items()}, rows)
     stated = manifest["content_hash"]
     if found != stated:
@@ -190,8 +190,9 @@ def _canary(cache_dir: Path, backbone: EmbedCanary) -> str:
 def cache_info(cache_dir: Path) -> dict[str, Any]:
     """Summarise a complete cache for JSON, without reading vectors.
 
-    Keys: n_listed, n_ok, n_bad, classes {name: rows}, groups (None if none are given), columns {name: {dim, tokens if
-    any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see `count_reasons`), source, content_hash.
+    Keys: n_listed, n_ok, n_bad, unlabelled (rows without a label), classes {name: rows}, groups (None if none are
+    given), columns {name: {dim, tokens if any, recipe_hash, model}}, bytes, quarantine {reason: rows} (see
+    `count_reasons`), source, content_hash.
 
     Raises:
         CacheError: the cache is incomplete, damaged or of another format.
@@ -208,6 +209,7 @@ def cache_info(cache_dir: Path) -> dict[str, Any]:
         "n_listed": manifest["n_listed"],
         "n_ok": manifest["n_ok"],
         "n_bad": manifest["n_bad"],
+        "unlabelled": counts[""],
         "classes": {name: counts[name] for name in cache["class_names"]},
         "groups": len(groups) if any(listing["group"]) else None,
         "columns": {

@@ -51,7 +51,7 @@ def make_map(
             f"A map by {method} needs at least {least} rows and 2 dimensions, got {list(vectors.shape)}. Add images."
         )
     points = _pca(vectors) if method == "pca" else _umap(vectors, seed)
-    labels = np.array(table.class_names, dtype=str)[table.labels]
+    labels = table.label_names.astype(str)
     return pd.DataFrame({"id": table.ids, "label": labels, "x": points[:, 0], "y": points[:, 1]})
 
 
@@ -84,7 +84,7 @@ def load_or_make_map(
         ) from error
     if ids != table.ids.tolist():
         raise CacheError(f"A stored map must list the rows of its table, but {path} lists others. Delete it.")
-    labels = np.array(table.class_names, dtype=str)[table.labels]
+    labels = table.label_names.astype(str)
     return pd.DataFrame({"id": table.ids, "label": labels, "x": x, "y": y})
 
 

@@ -58,7 +58,7 @@ def neighbours(
     rising, back = np.unique(own, return_inverse=True)
     found = nearest(vectors.only(rising), vectors, k, own=rising, method=method)
     found = Found(found.cosine[back], found.rows[back], found.method, found.recall)
-    labels = np.array(table.class_names, dtype=str)[table.labels[own]]
+    labels = table.label_names[own].astype(str)
     return Neighbours(name, _frame(table, table.ids[own], labels, found), found.method, found.recall)
 
 
@@ -128,7 +128,7 @@ def _frame(table: FeatureTable, ids: np.ndarray, labels: np.ndarray, found: Foun
             "label": labels[each],
             "rank": np.tile(np.arange(1, k + 1), queries)[there],
             "neighbour": table.ids[rows],
-            "neighbour_label": np.array(table.class_names, dtype=str)[table.labels[rows]],
+            "neighbour_label": table.label_names[rows].astype(str),
             "cosine": found.cosine.ravel()[there],
         }
     )

@@ -100,6 +100,15 @@ class SuspectRanker:
         self._ids, self._ridge = table.ids, FoldRidge(rows, fold)
         self._neighbours = FoldNeighbours(rows, fold, k, method)
 
+    def probabilities(self, labels: Numbers, classes: int) -> Floats:
+        """Predict the class probabilities of each row [N, C] without its own fold; see `FoldRidge.probabilities`.
+
+        Args:
+            labels: int [N]; -1 for rows that are predicted, but not used.
+            classes: C.
+        """
+        return self._ridge.probabilities(labels, classes)
+
     def rank(self, labels: Numbers, class_names: Sequence[str]) -> Suspects:
         """Score labels of the table's rows.
 
@@ -108,7 +117,7 @@ class SuspectRanker:
             class_names: names of the C classes.
         """
         names = np.array(class_names, dtype=str)
-        p = self._ridge.probabilities(labels, len(names))
+        p = self.probabilities(labels, len(names))
         agreement = self._neighbours.agreement(labels)
         used = labels != LEFT_OUT
         scored = used & (self_confidence(labels, p) > 0)

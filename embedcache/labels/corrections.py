@@ -28,7 +28,7 @@ class Correction(NamedTuple):
 
     Attributes:
         id: id of the image in the cache.
-        old: its label when the line was written.
+        old: its label when the line was written, or "" if it had none.
         new: its corrected label, or "" to leave the image out.
         who: who corrected it, or "".
         when: time in UTC as ISO 8601 text, or "".
@@ -67,7 +67,7 @@ def read_corrections(path: Path) -> tuple[Correction, ...]:
     """Read a CSV or Parquet file of corrections, oldest first.
 
     Raises:
-        LabelError: the file cannot be read, lacks a column, or has a line without an id or an old label.
+        LabelError: the file cannot be read, lacks a column, or has a line without an id.
     """
     try:
         table = read_text_table(path, COLUMNS, WHAT, HEADER)
@@ -82,10 +82,10 @@ def read_corrections(path: Path) -> tuple[Correction, ...]:
     lines = zip(*(cells.get(name, blank) for name in COLUMNS), strict=True)
     found = [Correction(*(cell or "" for cell in line)) for line in lines]
     for number, one in enumerate(found, 2):
-        if not one.id or not one.old:
+        if not one.id:
             raise LabelError(
-                f"{WHAT} needs an id and an old label in every line, but line {number} of {path} has "
-                f"{'no id' if not one.id else 'no old label'}. Fill it in, or delete the line."
+                f"{WHAT} needs an id in every line, but line {number} of {path} has none. Fill it in, or delete the "
+                "line."
             )
     return tuple(found)
 
@@ -97,13 +97,13 @@ def add_corrections(path: Path, corrections: Sequence[Correction]) -> None:
     are, even columns that Frostbench does not know.
 
     Raises:
-        LabelError: the file is not a CSV file with the columns of corrections, or a correction has no id or old label.
+        LabelError: the file is not a CSV file with the columns of corrections, or a correction has no id.
         OSError: the file cannot be written.
     """
     if path.suffix.lower() != ".csv":
         raise LabelError(f"{WHAT} must be a .csv file to add to it, got {path.name!r}. Name a .csv file.")
-    if bad := [one for one in corrections if not one.id or not one.old]:
-        raise LabelError(f"A label correction needs an id and an old label, got {bad[0]}. Give both.")
+    if bad := [one for one in corrections if not one.id]:
+        raise LabelError(f"A label correction needs an id, got {bad[0]}. Give it.")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):

@@ -10,10 +10,12 @@ from frostbench.embedcache.counting import things
 from frostbench.embedcache.labels.corrections import Correction, LabelError, rulings
 from frostbench.embedcache.splits.cuts import merge_groups
 from frostbench.embedcache.splits.making import Split, hash_roles
-from frostbench.embedcache.table import FeatureTable
+from frostbench.embedcache.table import FeatureTable, rows_where
 
 SHOWN = 3
 """Number of images that a message lists."""
+NO_LABEL = "no label"
+"""What a message calls the label of an image that has none."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def relabelled(table: FeatureTable, split: Split, changes: Relabelling) -> tuple
             exist, or fewer than two classes remain.
     """
     now, kept, counts = corrected(table, changes.corrections)
-    names = np.array(table.class_names, dtype=object)[table.labels]
+    names = table.label_names
     _check_classes(changes, {*table.class_names, *now.tolist()})
     before = now.copy()
     for name, parts in changes.merge.items():
@@ -111,7 +113,7 @@ def corrected(
     Raises:
         LabelError: a correction is of another label than the image has.
     """
-    names = np.array(table.class_names, dtype=object)[table.labels]
+    names = table.label_names
     found = rulings(corrections)
     now, kept = names.copy(), np.ones(len(names), dtype=bool)
     place = {image: row for row, image in enumerate(table.ids.tolist())}
@@ -125,7 +127,8 @@ def corrected(
         if ruling.new == label:
             done += 1
         elif label not in ruling.olds:
-            outdated.append(f"{image} ({' or '.join(sorted(ruling.olds))}, now {label})")
+            olds = " or ".join(old or NO_LABEL for old in sorted(ruling.olds))
+            outdated.append(f"{image} ({olds}, now {label or NO_LABEL})")
         elif ruling.new:
             now[row], changed = ruling.new, changed + 1
         else:
@@ -154,24 +157,8 @@ def _check_classes(changes: Relabelling, known: set[str]) -> None:
 
 def _rows(table: FeatureTable, kept: npt.NDArray[np.bool_], labels: npt.NDArray[np.int64]) -> FeatureTable:
     """Return the kept rows of a table with these labels."""
-    if kept.all():
-        changed = replace(table, labels=labels)
-    else:
-        changed = replace(
-            table,
-            ids=table.ids[kept],
-            labels=labels,
-            groups=table.groups[kept],
-            content=table.content[kept],
-            columns={name: x[kept] for name, x in table.columns.items()},
-            stored={name: column.only(kept) for name, column in table.stored.items()},
-            also={name: x[kept] for name, x in table.also.items()},
-            split=None if table.split is None else table.split[kept],
-            times=None if table.times is None else table.times[kept],
-        )
-    for array in (changed.labels, changed.ids, changed.groups, changed.content, *changed.columns.values()):
-        array.flags.writeable = False
-    return changed
+    labels.flags.writeable = False
+    return replace(table if kept.all() else rows_where(table, kept), labels=labels)
 
 
 def _roles(split: Split, kept: npt.NDArray[np.bool_], changed: FeatureTable, note: str) -> Split:

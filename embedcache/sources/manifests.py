@@ -27,7 +27,8 @@ def list_manifest(
 
     Relative paths are relative to `root`, by default the manifest's folder. Ids are the paths as written, or relative
     to the root for absolute paths below it. Files that do not exist are listed, and quarantined when they are read.
-    Empty cells of group, split and time mean "unknown", and so do words such as NA, with a warning.
+    Empty cells of group, split and time mean "unknown", and so do words such as NA, with a warning. An image with an
+    empty label cell has no label.
 
     Args:
         manifest: a .csv (UTF-8 or UTF-16, with a header) or .parquet file.
@@ -40,7 +41,8 @@ def list_manifest(
     """
     base = (manifest.parent if root is None else root).absolute()
     table = _read(manifest)
-    paths, labels = (_required(table.rows, name, manifest) for name in REQUIRED)
+    paths = _paths(table.rows, manifest)
+    labels, label_notes = _labels(table.rows, manifest)
     extras, notes = read_extras(table.rows, [n for n in EXTRAS if n in table.names], manifest)
     items = [
         Item(_id(path, base), base / path, label, group, split, time)
@@ -52,8 +54,8 @@ def list_manifest(
         "manifest": escape_name(os.fspath(manifest.absolute())),
         "root": escape_name(os.fspath(base)),
     }
-    warnings = [*ignored_columns(table.names, COLUMNS), *notes]
-    return make_listing(items, set(labels), warnings, description, group_regex, time_regex)
+    warnings = [*ignored_columns(table.names, COLUMNS), *label_notes, *notes]
+    return make_listing(items, {*labels} - {""}, warnings, description, group_regex, time_regex)
 
 
 def _read(manifest: Path) -> TextTable:
@@ -104,17 +106,31 @@ def _advice(names: list[str]) -> str:
     return "Name them in its first line, and rename or remove duplicates."
 
 
-def _required(table: pa.Table, name: str, manifest: Path) -> list[str]:
-    """Return the cells of a required column."""
-    cells = column_texts(table[name], name, str(manifest))
+def _paths(table: pa.Table, manifest: Path) -> list[str]:
+    """Return the path of each row."""
+    cells = column_texts(table["path"], "path", str(manifest))
     empty = [row for row, cell in enumerate(cells) if cell is None]
     if empty:
         rows = things(len(empty), f"row of {manifest} has", f"rows of {manifest} have")
         raise ValueError(
-            f"Every row of a manifest must have a {name}, but {rows} none; the first is row {empty[0]} (counted from 0 "
+            f"Every row of a manifest must have a path, but {rows} none; the first is row {empty[0]} (counted from 0 "
             "after the header). Fill in the missing values, or remove such rows."
         )
     return [cell for cell in cells if cell is not None]
+
+
+def _labels(table: pa.Table, manifest: Path) -> tuple[list[str], list[str]]:
+    """Return the label of each row, "" if it has none, and a note about rows without one."""
+    labels = [cell or "" for cell in column_texts(table["label"], "label", str(manifest))]
+    lacking = labels.count("")
+    if labels and lacking == len(labels):
+        raise ValueError(
+            f"A manifest must have a label for some of its images, but {manifest} has none. Label a few of each class."
+        )
+    if not lacking:
+        return labels, []
+    are = things(lacking, "image has no label: it is", "images have no label: they are")
+    return labels, [f"{are} embedded and shown, but neither split nor trained on."]
 
 
 def read_times(cells: Sequence[str | None], manifest: Path) -> list[str | None]:

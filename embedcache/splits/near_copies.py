@@ -42,11 +42,12 @@ def near_in_cache(cache_dir: Path, table: FeatureTable, threshold: float) -> np.
     """Return the group of near-duplicates of each row of a cache [N], reading its vectors from disk.
 
     Raises:
-        CacheError: the table has other rows than the cache.
+        CacheError: the table has other rows than the cache, with or without those that have no label.
     """
     from frostbench.embedcache.index.groups import near_groups
 
-    whole = read_table(cache_dir, [near_column(cache_dir)[0]], stored=True)
+    has_unlabelled = bool((table.labels < 0).any())
+    whole = read_table(cache_dir, [near_column(cache_dir)[0]], stored=True, unlabelled=has_unlabelled)
     if whole.ids.tolist() != table.ids.tolist():
         raise CacheError(f"A split must have the rows of its cache, but {cache_dir} has others. Read the table again.")
     return near_groups(whole, threshold)

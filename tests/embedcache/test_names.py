@@ -18,8 +18,10 @@ def test_names_of_which_nothing_can_be_seen_are_no_classes(tmp_path: Path, name:
         check_names(["oak", name], "labels")
     (tmp_path / "1.png").write_bytes(b"x")
     (tmp_path / "m.csv").write_text(f'path,label\n1.png,oak\n2.png,"{name}"\n')
-    with pytest.raises(ValueError, match="Every row of a manifest must have a label, but 1 row of "):
-        list_source(tmp_path / "m.csv")
+    listing = list_source(tmp_path / "m.csv")
+    assert listing.class_names == ("oak",)
+    assert [item.label for item in listing.items] == ["oak", ""]
+    assert "1 image has no label: it is embedded and shown, but neither split nor trained on." in listing.warnings
     if name:
         (tmp_path / "photos" / name).mkdir(parents=True)
         (tmp_path / "photos" / name / "1.png").write_bytes(b"x")

@@ -264,7 +264,11 @@ def test_a_parquet_manifest_takes_integers_and_a_root(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ("path,klass\n1.png,a\n", "must have the columns path and label"),
-        ("path,label\n1.png,\n", "Every row of a manifest must have a label, but 1 row of "),
+        (
+            "path,label\n1.png,\n",
+            "must have a label for some of its images, but .* has none. Label a few of each class.",
+        ),
+        ("path,label\n,a\n", "Every row of a manifest must have a path, but 1 row of "),
         ("path,label\n1.png,a\n./1.png,b\n", "1 id occurs more than once, for example '1.png'"),
         ("path,label\nelsewhere/1.png,a\n", "none of the first 1 does"),
         ("path,label\n", "none was found"),

@@ -10,8 +10,9 @@ import numpy as np
 from frostbench.app.workbench.background import Background
 from frostbench.app.workbench.data.checks import as_tree, make_checks, roles_of
 from frostbench.app.workbench.data.labels import Labels, correct, current_labels
+from frostbench.app.workbench.data.unlabelled import label_next
 from frostbench.app.workbench.requests import RequestError
-from frostbench.app.workbench.tables import table_of, written
+from frostbench.app.workbench.tables import whole_table_of, written
 from frostbench.app.workspace import Workspace
 from frostbench.embedcache.checking.verify import cache_info
 from frostbench.embedcache.index import load_or_make_map, neighbours
@@ -29,6 +30,7 @@ def answers(workspace: Workspace, background: Background) -> dict[str, Callable[
         "data": lambda request: overview(_folder(request, workspace)),
         "checks": lambda request: checks(_folder(request, workspace), background),
         "map": lambda request: positions(_folder(request, workspace), background),
+        "next": lambda request: to_label(_folder(request, workspace), background),
         "near": lambda request: near(_folder(request, workspace), request.get("id"), request.get("k", 8)),
         "correct": lambda request: labels_as_tree(
             correct(_folder(request, workspace), request.get("changes"), request.get("who", ""))
@@ -61,10 +63,11 @@ def overview(folder: Path) -> dict[str, Any]:
         ValueError: the cache or its corrections cannot be read, or it cannot be split.
     """
     info, labels = _info(folder, written(folder)), current_labels(folder)
+    roles, split_problem = np.full(len(labels.now), "", dtype="<U9"), ""
     try:
-        roles, split_problem = roles_of(folder), ""
+        roles[labels.table.labels >= 0] = roles_of(folder)
     except ValueError as error:
-        roles, split_problem = np.full(len(labels.now), ""), str(error)
+        split_problem = str(error)
     number = {role: i for i, role in enumerate(ROLES)}
     return {
         "cache": str(folder),
@@ -89,11 +92,11 @@ def _info(folder: Path, _written: int) -> dict[str, Any]:
 def labels_as_tree(labels: Labels) -> dict[str, Any]:
     """Return the labels as they are now, those of the cache where they differ, and which ones a person has checked."""
     place = {image: row for row, image in enumerate(labels.table.ids.tolist())}
-    changed = np.flatnonzero(labels.now != labels.table.labels)
+    changed = np.flatnonzero(labels.now != labels.first)
     return {
         "class_names": list(labels.class_names),
         "labels": labels.now.tolist(),
-        "first": dict(zip(changed.tolist(), labels.table.labels[changed].tolist(), strict=True)),
+        "first": dict(zip(changed.tolist(), labels.first[changed].tolist(), strict=True)),
         "checked": sorted(place[image] for image in labels.checked if image in place),
         "file": str(labels.file),
         "left_out": labels.changes.left_out,
@@ -107,6 +110,13 @@ def checks(folder: Path, background: Background) -> dict[str, Any]:
         return COMPUTING
     labels = current_labels(folder)
     tree = background.get(_ranking_key(folder), lambda: as_tree(found, labels))
+    return COMPUTING if tree is None else {"state": "ready"} | tree
+
+
+def to_label(folder: Path, background: Background) -> dict[str, Any]:
+    """Return the images without a label to label next, or that they are being computed."""
+    labels = current_labels(folder)
+    tree = background.get(("next", *_ranking_key(folder)), lambda: label_next(labels))
     return COMPUTING if tree is None else {"state": "ready"} | tree
 
 
@@ -131,7 +141,7 @@ def positions(folder: Path, background: Background) -> dict[str, Any] | bytes:
 
 
 def _positions(folder: Path) -> bytes:
-    points = load_or_make_map(folder, table_of(folder))
+    points = load_or_make_map(folder, whole_table_of(folder))
     return points[["x", "y"]].to_numpy().astype("<f4").tobytes()
 
 
@@ -141,7 +151,7 @@ def near(folder: Path, image: Any, k: Any) -> dict[str, Any]:
     Raises:
         RequestError: there is no such image, or k is not from 1 to `MOST_NEAR`.
     """
-    table = table_of(folder)
+    table = whole_table_of(folder)
     if not isinstance(image, str) or not isinstance(k, int) or not 1 <= k <= MOST_NEAR:
         raise RequestError(f"Nearest images need an id and a number of 1 to {MOST_NEAR}, as the page sends them.")
     found = neighbours(table, min(k, len(table.ids) - 1), ids=[image]).rows

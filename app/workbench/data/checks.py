@@ -83,7 +83,7 @@ def _copies(found: Leaks, place: dict[str, int]) -> dict[str, Any]:
 
 
 def _suspects(ranker: SuspectRanker, labels: Labels, place: dict[str, int]) -> dict[str, Any]:
-    found = ranker.rank(labels.now, labels.class_names)
+    found = ranker.rank(labels.now[labels.table.labels >= 0], labels.class_names)
     number = {name: i for i, name in enumerate(labels.class_names)}
     wrong = found.rows[found.rows["suspect"]]
     return {

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from frostbench.app.workbench.requests import RequestError
-from frostbench.app.workbench.tables import table_of
+from frostbench.app.workbench.tables import whole_table_of
 from frostbench.embedcache.labels.corrections import Correction, add_corrections, labels_file, read_corrections
 from frostbench.embedcache.labels.relabelling import Changes, corrected
 from frostbench.embedcache.names import check_names
 from frostbench.embedcache.table import FeatureTable
 
-LEFT_OUT = -1
+LEFT_OUT, NO_LABEL = -1, -2
 MOST_CHANGES = 10_000
 """Largest number of images that one request may correct."""
 MOST_LETTERS = 200
@@ -27,9 +27,9 @@ class Labels:
     """The labels of a cache's images as they are now.
 
     Attributes:
-        table: the table, with the labels of the cache.
+        table: all rows of the cache, with its labels.
         class_names: classes of the cache, and behind them those of the corrections.
-        now: index into `class_names` of each image, int64 [N]; -1 if it is left out.
+        now: index into `class_names` of each image, int64 [N]; -1 if it is left out, -2 if it has no label.
         file: file of corrections beside the cache, which need not exist.
         changes: what the corrections do.
         checked: label, or "", that the last correction of an image states, by id.
@@ -42,6 +42,11 @@ class Labels:
     changes: Changes
     checked: Mapping[str, str]
 
+    @property
+    def first(self) -> npt.NDArray[np.int64]:
+        """Index into `class_names` of each image in the cache, int64 [N]; -2 if it has no label there."""
+        return np.where(self.table.labels < 0, NO_LABEL, self.table.labels)
+
 
 def current_labels(folder: Path) -> Labels:
     """Return the labels of a cache with the corrections beside it.
@@ -50,12 +55,12 @@ def current_labels(folder: Path) -> Labels:
         CacheError: the cache cannot be read.
         LabelError: the corrections cannot be read, or do not fit the cache.
     """
-    table, file = table_of(folder), labels_file(folder)
+    table, file = whole_table_of(folder), labels_file(folder)
     lines = read_corrections(file) if file.is_file() else ()
     names, kept, changes = corrected(table, lines)
-    added = sorted({*names[kept].tolist()} - {*table.class_names})
+    added = sorted({*names[kept].tolist()} - {*table.class_names, ""})
     classes = (*table.class_names, *added)
-    place = {name: number for number, name in enumerate(classes)}
+    place = {name: number for number, name in enumerate(classes)} | {"": NO_LABEL}
     now = np.array([place[name] if keep else LEFT_OUT for name, keep in zip(names, kept, strict=True)], dtype=np.int64)
     return Labels(table, classes, now, file, changes, {one.id: one.new for one in lines})
 
@@ -81,8 +86,8 @@ def correct(folder: Path, changes: Any, who: Any) -> Labels:
         if image not in place:
             raise RequestError(f"The cache {folder} has no image {image!r}. Reload the page.")
         row = place[image]
-        now = before.now[row]
-        old = before.class_names[before.table.labels[row] if now == LEFT_OUT else now]
+        now = before.first[row] if before.now[row] == LEFT_OUT else before.now[row]
+        old = "" if now == NO_LABEL else before.class_names[now]
         if before.checked.get(image) != new:
             lines.append(Correction(image, old, new, who))
     if lines:

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from frostbench.embedcache.index import leaks, load_or_make_map, neighbours, sus
 from frostbench.embedcache.labels.corrections import read_corrections
 from frostbench.embedcache.labels.relabelling import Relabelling, relabelled
 from frostbench.embedcache.splits.making import SplitSpec, load_or_make_split
+from frostbench.embedcache.storage.listing import read_items, write_items
+from frostbench.embedcache.storage.store import write_manifest
 from frostbench.embedcache.table import read_table
 
 
@@ -232,3 +235,68 @@ def test_old_results_are_dropped():
         while background.get(key, lambda key=key: calls.append(key) or "found") is None:
             pass
     assert calls == [*range(MOST_KEPT + 2), 0]
+
+
+@pytest.fixture
+def unlabelled(own, tmp_path):
+    """A cache some of whose images have no label: all but three of each class."""
+    folder, table = shutil.copytree(own, tmp_path / "unlabelled"), read_table(own)
+    kept = {i for c in range(len(table.class_names)) for i in table.ids[table.labels == c][:3].tolist()}
+    items = [item if item.id in kept else replace(item, label="") for item in read_items(folder)]
+    write_items(folder, items)
+    write_manifest(folder)
+    return folder
+
+
+def test_images_without_a_label_are_rows_without_role(client, unlabelled, table):
+    tree = ask(client, "data", unlabelled).json()
+    assert tree["ids"] == table.ids.tolist()
+    labels = np.array(tree["labels"])
+    assert (labels == -2).sum() == len(table.ids) - 3 * len(table.class_names)
+    assert (labels[labels >= 0] == table.labels[labels >= 0]).all()
+    assert (tree["first"], tree["checked"]) == ({}, [])
+    assert {tree["roles"][row] for row in np.flatnonzero(labels == -2)} == {-1}
+    points = np.frombuffer(finished(client, "map", unlabelled).content, "<f4")
+    assert len(points) == 2 * len(table.ids)
+    (first,) = np.flatnonzero(labels == -2)[:1]
+    assert len(ask(client, "near", unlabelled, id=str(table.ids[first]), k=3).json()["rows"]) == 3
+
+
+def test_what_to_label_next_is_ranked_until_all_have_been_looked_at(client, unlabelled, table):
+    tree = finished(client, "next", unlabelled).json()
+    labels = np.array(ask(client, "data", unlabelled).json()["labels"])
+    assert tree["unlabelled"] == (labels == -2).sum()
+    assert len(set(tree["rows"])) == len(tree["rows"]) == min(100, tree["unlabelled"])
+    assert (labels[tree["rows"]] == -2).all()
+    assert np.mean(np.array(tree["suggested"]) == table.labels[tree["rows"]]) > 1 / len(table.class_names)
+    assert all(0 < one <= 1 for one in tree["confidence"])
+    one, other = (str(table.ids[row]) for row in tree["rows"][:2])
+    said = ask(client, "correct", unlabelled, changes={one: "new", other: ""}, who="Ana").json()
+    assert said["class_names"][-1] == "new"
+    assert said["labels"][tree["rows"][0]] == len(table.class_names)
+    assert said["labels"][tree["rows"][1]] == -2
+    assert said["first"] == {str(tree["rows"][0]): -2}
+    assert said["checked"] == sorted(tree["rows"][:2])
+    lines = read_corrections(unlabelled.with_name("unlabelled.labels.csv"))
+    assert [line[:4] for line in lines] == [(one, "", "new", "Ana"), (other, "", "", "Ana")]
+    again = finished(client, "next", unlabelled).json()
+    assert not {*again["rows"]} & {*tree["rows"][:2]}
+    ask(client, "correct", unlabelled, changes={one: table.class_names[0]})
+    assert read_corrections(unlabelled.with_name("unlabelled.labels.csv"))[-1][:3] == (one, "new", table.class_names[0])
+    rest = {str(i): "" for i in table.ids[np.array(ask(client, "data", unlabelled).json()["labels"]) == -2]}
+    ask(client, "correct", unlabelled, changes=rest)
+    assert finished(client, "next", unlabelled).json()["rows"] == []
+
+
+def test_one_known_class_suggests_nothing(client, unlabelled, table):
+    labels = np.array(ask(client, "data", unlabelled).json()["labels"])
+    ask(client, "correct", unlabelled, changes={str(i): "" for i in table.ids[labels > 0]})
+    tree = finished(client, "next", unlabelled).json()
+    assert set(tree["suggested"]) == {-1}
+    assert len(tree["rows"]) == min(100, (labels == -2).sum())
+
+
+def test_large_caches_are_sampled(client, unlabelled, monkeypatch):
+    monkeypatch.setattr("frostbench.app.workbench.data.unlabelled.MOST_ROWS", 7)
+    tree = finished(client, "next", unlabelled).json()
+    assert (tree["unlabelled"], len(tree["rows"])) == (7, 7)

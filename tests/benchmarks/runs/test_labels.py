@@ -76,3 +76,28 @@ def test_changes_without_effect_keep_the_run(cache, tmp_path):
 def test_a_damaged_file_stops_the_bench(cache, tmp_path):
     with pytest.raises(LabelError, match=r"must be a file, but .*none.csv does not exist"):
         list(run_bench(bench_of(cache, labels=LabelSpec(file=str(tmp_path / "none.csv")))))
+
+
+@pytest.mark.parametrize("stream", ["never", "always"])
+def test_unlabelled_images_change_no_run_until_they_are_labelled(write_cache, tmp_path, stream):
+    new = (0, 1, 140)
+    plain = write_cache(tmp_path / "cache", relabel=dict.fromkeys(new, ""))
+    bench = bench_of(plain)
+    opened = opened_to_train(str(plain), bench, expand(bench), stream=stream)
+    assert len(opened.table.ids) == 272 - 3
+    path = tmp_path / "labels.csv"
+    add_corrections(path, [Correction(f"{row:04d}", "", "yew") for row in new])
+    labelled = bench_of(plain, labels=LabelSpec(file=str(path)))
+    after = opened_to_train(str(plain), labelled, expand(labelled), stream=stream)
+    assert after.table.ids.tolist() == [f"{row:04d}" for row in range(272)]
+    assert after.table.label_names[list(new)].tolist() == ["yew"] * 3
+    roles = dict(zip(opened.table.ids.tolist(), opened.split.roles.tolist(), strict=True))
+    # Rows 0 and 1 are a group of their own; row 140 belongs with row 141.
+    assert after.split.roles[list(new)].tolist() == [
+        "train",
+        "train",
+        "train" if roles["0141"] == "train" else "unused",
+    ]
+    (done,) = kinds(run_bench(labelled), BenchDone)
+    assert done.trained == 2
+    assert set(keys_of(bench)).isdisjoint(keys_of(labelled))

@@ -46,8 +46,7 @@ def test_who_and_when_are_optional_to_read_and_needed_to_add(tmp_path):
     ("text", "message"),
     [
         ("id,new\n1,elm\n", r"needs the columns id, old and new .*, but .* lacks old. Add them."),
-        ("id,old,new\n1,oak,elm\n,oak,elm\n", r"line 3 of .* has no id. Fill it in, or delete the line."),
-        ("id,old,new\n1,,elm\n", r"line 2 of .* has no old label"),
+        ("id,old,new\n1,oak,elm\n,oak,elm\n", r"line 3 of .* has none. Fill it in, or delete the line."),
     ],
 )
 def test_files_that_lack_something_are_refused(tmp_path, text, message):
@@ -61,8 +60,8 @@ def test_missing_files_and_other_endings_are_refused(tmp_path):
         read_corrections(tmp_path / "none.csv")
     with pytest.raises(LabelError, match=r"must be a .csv file to add to it, got 'labels.parquet'"):
         add_corrections(tmp_path / "labels.parquet", [ODD])
-    with pytest.raises(LabelError, match=r"needs an id and an old label, got Correction\(id='1', old=''"):
-        add_corrections(tmp_path / "labels.csv", [Correction("1", "", "elm")])
+    with pytest.raises(LabelError, match=r"needs an id, got Correction\(id='', old='oak'"):
+        add_corrections(tmp_path / "labels.csv", [Correction("", "oak", "elm")])
     assert not list(tmp_path.iterdir())
 
 

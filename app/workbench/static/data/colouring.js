@@ -1,5 +1,5 @@
 // How the points of the map are coloured: by class, suspicion, near-copy or role.
-import { classColour, state } from "../dataset/state.js";
+import { NO_LABEL, classColour, state } from "../dataset/state.js";
 
 const theme = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const MOST_SHOWN = 12;
@@ -10,8 +10,9 @@ export const WAYS = { class: "Class", check: "To check", copy: "Near-copy", role
 export function colouring(way) {
   const count = state.ids.length, kind = new Int32Array(count);
   if (way === "class") {
-    for (let i = 0; i < count; i++) kind[i] = state.labels[i];
-    return { kind, kinds: state.names.map((name, number) => ({ name, colour: classColour(number) })) };
+    const none = state.names.length;
+    for (let i = 0; i < count; i++) kind[i] = state.labels[i] === NO_LABEL ? none : state.labels[i];
+    return { kind, kinds: [...state.names.map((name, number) => ({ name, colour: classColour(number) })), { name: "no label", colour: theme("--edge") }] };
   }
   if (way === "role") {
     const place = { train: 0, select: 1, calibrate: 1, test: 2 };

@@ -1,23 +1,25 @@
 // What is worth knowing about the data set before training, each with what to do about it.
 import { h, count } from "../shared/dom.js";
 import { copyButton } from "./copying.js";
-import { state, toCheck } from "../dataset/state.js";
+import { NEXT } from "./queue.js";
+import { NO_LABEL, state, toCheck, toLabel } from "../dataset/state.js";
 
 const percent = share => share > 0 && share < 0.001 ? "under 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
-/** Return the row of tiles; `onCheck` is called by the tile of labels to check. */
+/** Return the row of tiles; `onCheck` opens the queue, of labels to check or, given `NEXT`, of images to label next. */
 export function tiles(onCheck) {
-  return h("section", { class: "card tiles", "aria-label": "Overview" }, images(), classes(), labels(onCheck), copies(), groups());
+  return h("section", { class: "card tiles", "aria-label": "Overview" }, images(onCheck), classes(), labels(onCheck), copies(), groups());
 }
 
 function tile(title, value, text, { alert = false, action = null } = {}) {
   return h("div", { class: "tile", "data-tile": title }, h("h2", {}, title), h("b", { class: alert ? "value alert" : "value" }, value), h("p", {}, text), action);
 }
 
-function images() {
+function images(onCheck) {
   const { unreadable, reasons } = state.overview;
   const why = Object.entries(reasons).map(([reason, rows]) => `${reason}: ${rows}`).join("; ");
-  return tile("Images", state.ids.length.toLocaleString("en"), unreadable ? `${count(unreadable, "file")} could not be read (${why})` : "all files could be read", { alert: unreadable > 0 });
+  const without = state.labels.filter(label => label === NO_LABEL).length;
+  return tile("Images", state.ids.length.toLocaleString("en"), `${without ? `${without.toLocaleString("en")} without a label; ` : ""}${unreadable ? `${count(unreadable, "file")} could not be read (${why})` : "all files could be read"}`, { alert: unreadable > 0, action: toLabel().length ? h("button", { class: "btn", type: "button", click: () => onCheck(NEXT) }, "Label them") : null });
 }
 
 function classes() {
@@ -34,8 +36,8 @@ function labels(onCheck) {
   if (!checks) return tile("Labels to check", "…", "comparing each label with the images around it");
   if (checks.reason) return tile("Labels to check", "–", checks.reason);
   const left = toCheck().length;
-  const text = `${percent(left / Math.max(1, state.ids.length))} disagree with the images around them${state.checked.size ? `; ${count(state.checked.size, "label")} checked` : ""}`;
-  return tile("Labels to check", left.toLocaleString("en"), text, { alert: left > 0, action: left ? h("button", { class: "btn", type: "button", click: onCheck }, "Check them") : null });
+  const text = `${percent(left / Math.max(1, state.labels.filter(label => label !== NO_LABEL).length))} disagree with the images around them${state.checked.size ? `; ${count(state.checked.size, "label")} checked` : ""}`;
+  return tile("Labels to check", left.toLocaleString("en"), text, { alert: left > 0, action: left ? h("button", { class: "btn", type: "button", click: () => onCheck() }, "Check them") : null });
 }
 
 function copies() {

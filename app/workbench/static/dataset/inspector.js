@@ -5,7 +5,7 @@ import { swatch } from "./swatch.js";
 import { nearest } from "./nearest.js";
 import { pickClass } from "./picker.js";
 import { save } from "./saving.js";
-import { className, labelOf, roleOf, state } from "./state.js";
+import { NO_LABEL, className, labelOf, roleOf, state } from "./state.js";
 
 /** Show an image in a dialog. */
 export function inspect(row) {
@@ -18,7 +18,7 @@ export function inspect(row) {
     const found = state.suspects.get(row), copy = state.copies.get(row);
     const first = state.first[row];
     renew(facts,
-      h("p", {}, "Labelled ", swatch(state.labels[row]), h("b", {}, labelOf(row)), first === undefined ? "" : ` (in the cache: ${className(first)})`, `, ${roleOf(row)}.`),
+      state.labels[row] === NO_LABEL ? h("p", {}, "This image has no label.") : h("p", {}, "Labelled ", swatch(state.labels[row]), h("b", {}, labelOf(row)), first === undefined ? "" : ` (in the cache: ${className(first)})`, `, ${roleOf(row)}.`),
       found ? h("p", {}, `The other images give this label ${Math.round(100 * found.confidence)} %. They say `, h("b", {}, className(found.suggested)), ".") : "",
       copy ? h("p", {}, `${state.ids[copy.train]} in training is a near-copy (cosine ${copy.cosine}).`) : "",
       h("div", { class: "acts" },

@@ -2,7 +2,7 @@
 import { api, later } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count } from "../shared/dom.js";
-import { LEFT_OUT, changed, className, state, takeChecks, takeLabels } from "./state.js";
+import { changed, className, state, takeChecks, takeLabels } from "./state.js";
 
 const done = [];
 let ranking = 0;
@@ -29,7 +29,7 @@ export async function undo() {
   if (!before) return [];
   const classes = new Map();
   for (const [row, label] of before) classes.set(label, [...(classes.get(label) ?? []), row]);
-  for (const [label, rows] of classes) await save(rows, label === LEFT_OUT ? "" : className(label), { undoing: true });
+  for (const [label, rows] of classes) await save(rows, label < 0 ? "" : className(label), { undoing: true });
   for (const [row] of before) state.checked.delete(row);
   changed();
   return before.map(([row]) => row);

@@ -1,9 +1,9 @@
 // The data set on the page: its images by row number, and what has been found out about them.
-export const LEFT_OUT = -1;
+export const LEFT_OUT = -1, NO_LABEL = -2;
 
 export const state = {
   cache: "", ids: [], groups: null, labels: [], names: [], roles: [], roleNames: [], first: {}, checked: new Set(), file: "",
-  overview: null, checks: null, suspects: new Map(), copies: new Map(), chosen: [], who: localStorage.getItem("frostbench_who") ?? "",
+  overview: null, checks: null, suspects: new Map(), copies: new Map(), next: new Map(), chosen: [], who: localStorage.getItem("frostbench_who") ?? "",
 };
 
 const listeners = new Set();
@@ -37,8 +37,12 @@ export function takeChecks(reply) {
   state.copies = new Map(copies.rows.map((row, i) => [row, { train: copies.train[i], cosine: copies.cosine[i] }]));
 }
 
+export function takeNext(reply) {
+  state.next = new Map(reply.rows.map((row, i) => [row, { suggested: reply.suggested[i], confidence: reply.confidence[i] }]));
+}
+
 /** Return the name of a class by its number. */
-export const className = number => number === LEFT_OUT ? "left out" : state.names[number];
+export const className = number => ({ [LEFT_OUT]: "left out", [NO_LABEL]: "no label" })[number] ?? state.names[number];
 
 /** Return the label of an image as it is now. */
 export const labelOf = row => className(state.labels[row]);
@@ -48,6 +52,9 @@ export const roleOf = row => ({ train: "training", select: "validation", calibra
 
 /** Return the images to check that nobody has checked, the least likely label first. */
 export const toCheck = () => [...state.suspects.keys()].filter(row => !state.checked.has(row) && state.labels[row] !== LEFT_OUT);
+
+/** Return the images without a label that nobody has looked at. */
+export const toLabel = () => [...state.ids.keys()].filter(row => state.labels[row] === NO_LABEL && !state.checked.has(row));
 
 /** Return the last part of a path. */
 export const short = path => path.split("/").filter(Boolean).at(-1) ?? path;

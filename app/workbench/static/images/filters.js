@@ -1,10 +1,10 @@
 // What the images are filtered and sorted by; all of it is in the address.
 import { h, middle } from "../shared/dom.js";
-import { LEFT_OUT, className, state } from "../dataset/state.js";
+import { LEFT_OUT, NO_LABEL, className, state } from "../dataset/state.js";
 
 export const filters = { q: "", class: "", role: "", show: "", said: "", sort: "", run: "" };
 const ROLES = { train: "Training", select: "Validation", calibrate: "Calibration", test: "Test" };
-const SHOW = { check: "Labels to check", copy: "With a near-copy in training", changed: "Changed labels", checked: "Checked labels", out: "Left out" };
+const SHOW = { check: "Labels to check", copy: "With a near-copy in training", changed: "Changed labels", checked: "Checked labels", out: "Left out", none: "Without a label" };
 const SAID = { right: "Predicted right", wrong: "Predicted wrong" };
 const SORT = { "": "In order of the data set", check: "Least likely label first", sure: "Surest prediction first", unsure: "Least sure prediction first" };
 
@@ -48,7 +48,7 @@ export function filtered(said) {
   const words = filters.q.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = {
     check: row => state.suspects.has(row) && !state.checked.has(row) && state.labels[row] !== LEFT_OUT, copy: row => state.copies.has(row),
-    changed: row => row in state.first, checked: row => state.checked.has(row), out: row => state.labels[row] === LEFT_OUT,
+    changed: row => row in state.first, checked: row => state.checked.has(row), out: row => state.labels[row] === LEFT_OUT, none: row => state.labels[row] === NO_LABEL,
   }[filters.show] ?? (() => true);
   const text = row => `${state.ids[row]} ${state.groups?.[row] ?? ""}`.toLowerCase();
   const found = [...state.ids.keys()].filter(row =>

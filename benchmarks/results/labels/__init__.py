@@ -1,0 +1,1 @@
+"""Measures what to label next, and how many planted label errors are found."""
