@@ -12,6 +12,8 @@ from starlette.routing import Route
 
 from frostbench.app.uploads import UploadError, Uploads, write_preview
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.decisions.exporting import export_run
+from frostbench.benchmarks.decisions.kept import kept_decision
 from frostbench.benchmarks.runs.store import StoreError, run_folder
 from frostbench.embedcache.decode import DecodeError
 
@@ -64,9 +66,10 @@ async def take_image(request: Request, uploads: Uploads) -> Response:
 
 
 def send_head(workspace: Workspace, key: str, scratch: Path) -> Response:
-    """Send the bundle of a run as a zip file, which is removed afterwards."""
+    """Send the bundle of a run, with the decision kept for it, as a zip file, which is removed afterwards."""
     try:
         bundle = run_folder(workspace.store, key) / "head"
+        is_decided = kept_decision(workspace.store, key) is not None
     except StoreError as error:
         return PlainTextResponse(str(error), 404)
     if not bundle.is_dir():
@@ -75,7 +78,15 @@ def send_head(workspace: Workspace, key: str, scratch: Path) -> Response:
     with tempfile.NamedTemporaryFile(dir=scratch, suffix=".zip", delete=False) as file:
         packed = Path(file.name)
     try:
-        zip_folder(bundle, packed)
+        if is_decided:
+            with tempfile.TemporaryDirectory(dir=scratch) as folder:
+                export_run(workspace.store, key, Path(folder) / "head", workspace.plugins)
+                zip_folder(Path(folder) / "head", packed)
+        else:
+            zip_folder(bundle, packed)
+    except ValueError as error:
+        packed.unlink(missing_ok=True)
+        return PlainTextResponse(str(error), 409)
     except BaseException:
         packed.unlink(missing_ok=True)
         raise

@@ -49,7 +49,8 @@ def answers(stored: StoredLogits, role: str, labels: Ints, head: HeadNumbers, de
     Raises:
         ValueError: the decision names unknown classes, or changes what this head's layers do not allow.
     """
-    check(head, decision)
+    if closed := why_not(head, decision):
+        raise ValueError(closed)
     log_p = log_probabilities(stored.rows[role], stored.holds == "log_p", head, decision)
     offsets = decision.offsets(head.class_names)
     bias = head.bias if offsets is None else offsets if head.bias is None else head.bias + offsets
@@ -59,17 +60,19 @@ def answers(stored: StoredLogits, role: str, labels: Ints, head: HeadNumbers, de
     return Answers(predicted, confidence, decision.rule.abstains(confidence), log_p[rows, labels].astype(np.float64))
 
 
-def check(head: HeadNumbers, decision: Decision) -> None:
-    """Check that a decision can be applied to a head.
+def why_not(head: HeadNumbers, decision: Decision) -> str:
+    """Return why a decision cannot be applied to a head, or "" if it can.
 
     Raises:
-        ValueError: it names unknown classes, or changes what this head's layers do not allow.
+        ValueError: the decision names unknown classes, or leaves no class that the head can predict a share.
     """
     decision.check_names(head.class_names)
+    decision.target(head.prior, head.class_names)
     if decision.has_prior and head.why_no_prior:
-        raise ValueError(f"The class prior of this head cannot be changed here. {head.why_no_prior}")
+        return f"The class prior of this head cannot be changed here. {head.why_no_prior}"
     if decision.cutoffs and head.why_no_cutoffs:
-        raise ValueError(f"This head takes no cut-offs. {head.why_no_cutoffs}")
+        return f"This head takes no cut-offs. {head.why_no_cutoffs}"
+    return ""
 
 
 def log_probabilities(logits: Floats, is_log_p: bool, head: HeadNumbers, decision: Decision) -> Floats:

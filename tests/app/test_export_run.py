@@ -1,14 +1,22 @@
 """`frostbench export STORE/RUN` and `frostbench predict` on the result."""
 
+import json
+from zipfile import ZipFile
+
 import pandas as pd
 import pytest
 from decided_runs import decided_runs
+from short_benches import SHORT
 from typer.testing import CliRunner
 
 from frostbench.app.cli import app
+from frostbench.app.page.routes import send_head
+from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.decisions.decision import Decision
 from frostbench.benchmarks.decisions.kept import keep
+from frostbench.benchmarks.runs.exporting import export_row
 from frostbench.benchmarks.settings.parsing import SettingsError
+from frostbench.benchmarks.settings.plan import BenchSpec
 
 
 def run(*words):
@@ -41,3 +49,27 @@ def test_what_is_no_run_and_what_does_not_apply_is_refused(plain, tmp_path):
         run("export", store / "nothing", "--out", tmp_path / "bundle")
     with pytest.raises(SettingsError, match=r"--seeds all, --refit cannot apply"):
         run("export", store / key, "--out", tmp_path / "bundle", "--refit", "--seeds", "all")
+
+
+def test_the_download_of_the_page_has_the_kept_decision(plain, cache, tmp_path):
+    store, key = plain
+    keep(store, key, Decision(temperature=2.0))
+    reply = send_head(Workspace(cache.parent, (), store), key, tmp_path)
+    with ZipFile(reply.path) as packed:
+        assert json.loads(packed.read("head/card.json"))["rule"]["temperature"] == 2.0
+    assert [path.suffix for path in tmp_path.iterdir()] == [".zip"]
+    keep(store, key, Decision(costs=({"label": "none of them", "predicted": "digit 0", "cost": 2},)))
+    reply = send_head(Workspace(cache.parent, (), store), key, tmp_path / "other")
+    assert (reply.status_code, b"Costs must name classes" in reply.body) == (409, True)
+    assert not list((tmp_path / "other").iterdir())
+    keep(store, key, Decision())
+
+
+def test_a_bench_row_says_that_its_run_has_a_kept_decision(plain, cache, tmp_path):
+    store, key = plain
+    keep(store, key, Decision(temperature=2.0))
+    bench = BenchSpec(caches=(str(cache),), store=str(store), preset="plain", base=SHORT, seeds=(0,))
+    words = export_row(bench, "plain", tmp_path / "row", refit=False)
+    assert f"without the decision kept for run {key} (export {store / key} for it)" in words
+    keep(store, key, Decision())
+    assert "decision kept" not in export_row(bench, "plain", tmp_path / "other", refit=False)

@@ -8,24 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from frostbench.app.reveals import count_looks
 from frostbench.app.workbench.background import Background
-from frostbench.app.workbench.compare.labels import labels_of
+from frostbench.app.workbench.compare.held_out import held_out
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.decisions.decision import Decision
 from frostbench.benchmarks.decisions.figures import figures, most_changed
 from frostbench.benchmarks.decisions.head_numbers import HeadNumbers, read_numbers
 from frostbench.benchmarks.decisions.kept import keep, kept_decision
-from frostbench.benchmarks.decisions.live import NEUTRAL, answers, check
+from frostbench.benchmarks.decisions.live import NEUTRAL, answers, why_not
 from frostbench.benchmarks.decisions.stored_logits import LogitsMissingError, StoredLogits, read_logits
 from frostbench.benchmarks.runs.record import best_of
 from frostbench.benchmarks.runs.store import StoreError, read_record, run_folder
 
 MOST_CLASSES = 12
 """Largest number of classes that are shown as changed most."""
+SAME = 1e-3
+"""Largest difference to the run's own probabilities that rounding explains; cross-fitted ones differ by more."""
 SECONDS = 900
 """Longest time that the logits of two runs may take."""
 WANTED = "A decision needs a store and the run keys of a and b, as the page sends them."
@@ -57,21 +60,24 @@ def _figures(store: Path, key: str, role: str, decision: Decision) -> dict[str, 
     }
     try:
         head, stored = read_numbers(run_folder(store, key) / "head"), read_logits(store, key)
-        labels = labels_of(store, key, role)
+        labels, confidence = held_out(store, key, role)
         _check_rows(stored, role, len(labels), key)
     except LogitsMissingError:
         return tree | {"state": "missing"}
     except ValueError as error:
         return tree | {"state": "impossible", "why": str(error)}
     before = answers(stored, role, labels, head, NEUTRAL)
-    after = answers(stored, role, labels, head, decision)
+    refused = why_not(head, decision)
+    after = before if refused else answers(stored, role, labels, head, decision)
     return tree | {
         "state": "ready",
         "images": len(labels),
+        "refused": refused,
+        "fitted_here": bool(np.abs(before.confidence - confidence).max() > SAME),
         "why_no_prior": head.why_no_prior,
         "why_no_cutoffs": head.why_no_cutoffs,
         "before": figures(before, labels, head, decision.rule),
-        "after": figures(after, labels, head, decision.rule),
+        "after": None if refused else figures(after, labels, head, decision.rule),
         "classes": most_changed(before, after, labels, head.class_names, MOST_CLASSES),
     }
 
@@ -136,8 +142,8 @@ def keep_for_export(request: Any, workspace: Workspace) -> dict[str, Any]:
         raise RequestError(f"A decision is kept for side a or b, got {request.get('side')!r}. {WANTED}")
     key, decision = sides[request["side"]], _decision(request.get("decision", {}))
     head: HeadNumbers = read_numbers(run_folder(store, key) / "head")
-    check(head, decision)
-    decision.target(head.prior, head.class_names)
+    if refused := why_not(head, decision):
+        raise RequestError(refused)
     keep(store, key, decision)
     kept = kept_decision(store, key)
     return {"kept": None if kept is None else kept.model_dump(mode="json"), "export": str(store / key)}
@@ -165,7 +171,7 @@ def _decision(tree: Any) -> Decision:
     try:
         return Decision.model_validate(tree)
     except ValidationError as error:
-        words = [
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" if one["loc"] else one["msg"] for one in error.errors()
-        ]
-        raise RequestError(f"A decision must be within its bounds, but {'; '.join(words[:3])}.") from error
+        own = [str(one["ctx"]["error"]) for one in error.errors() if one["type"] == "value_error"]
+        words = [f"{'.'.join(map(str, one['loc'])) or 'the decision'}: {one['msg']}" for one in error.errors()]
+        sentence = f"A decision must be within its bounds, but {'; '.join(words[:3])}."
+        raise RequestError(own[0] if own else sentence) from error
