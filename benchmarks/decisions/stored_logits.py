@@ -33,7 +33,7 @@ class LogitsMissingError(StoreError):
     """The logits of a run have not been computed yet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StoredLogits:
     """Logits of a run's held-out images.
 

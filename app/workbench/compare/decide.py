@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,16 @@ from pydantic import ValidationError
 
 from frostbench.app.reveals import count_looks
 from frostbench.app.workbench.background import Background
-from frostbench.app.workbench.compare.held_out import held_out
+from frostbench.app.workbench.compare.held_out import Best, best_run, held_out
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workspace import Workspace
 from frostbench.benchmarks.decisions.decision import Decision
 from frostbench.benchmarks.decisions.figures import figures, most_changed
 from frostbench.benchmarks.decisions.head_numbers import HeadNumbers, read_numbers
 from frostbench.benchmarks.decisions.kept import keep, kept_decision
-from frostbench.benchmarks.decisions.live import NEUTRAL, answers, why_not
+from frostbench.benchmarks.decisions.live import NEUTRAL, Answers, answers, why_not
 from frostbench.benchmarks.decisions.stored_logits import LogitsMissingError, StoredLogits, read_logits
-from frostbench.benchmarks.runs.record import best_of
-from frostbench.benchmarks.runs.store import StoreError, read_record, run_folder
+from frostbench.benchmarks.runs.store import StoreError, run_folder
 
 MOST_CLASSES = 12
 """Largest number of classes that are shown as changed most."""
@@ -45,16 +44,16 @@ def decide(request: Any, workspace: Workspace) -> dict[str, Any]:
     """
     store, sides = _sides(request, workspace)
     decision, role = _decision(request.get("decision", {})), "test" if request.get("reveal") is True else "select"
-    if role == "test" and not count_looks(store, read_record(store, sides["a"]).data.split):
+    if role == "test" and not count_looks(store, sides["a"].split):
         raise RequestError("Test images are closed. Look at them in the comparison first.")
-    return {"role": role, "sides": {side: _figures(store, key, role, decision) for side, key in sides.items()}}
+    return {"role": role, "sides": {side: _figures(store, run, role, decision) for side, run in sides.items()}}
 
 
-def _figures(store: Path, key: str, role: str, decision: Decision) -> dict[str, Any]:
-    kept = kept_decision(store, key)
+def _figures(store: Path, run: Best, role: str, decision: Decision) -> dict[str, Any]:
+    key, kept = run.key, kept_decision(store, run.key)
     tree: dict[str, Any] = {
         "key": key,
-        "seed": read_record(store, key).seed,
+        "seed": run.seed,
         "kept": None if kept is None else kept.model_dump(mode="json"),
         "export": str(store / key),
     }
@@ -66,9 +65,9 @@ def _figures(store: Path, key: str, role: str, decision: Decision) -> dict[str, 
         return tree | {"state": "missing"}
     except ValueError as error:
         return tree | {"state": "impossible", "why": str(error)}
-    before = answers(stored, role, labels, head, NEUTRAL)
+    before = _before(store, key, role, stored, head)
     refused = why_not(head, decision)
-    after = before if refused else answers(stored, role, labels, head, decision)
+    after = before if refused or decision == NEUTRAL else answers(stored, role, labels, head, decision)
     return tree | {
         "state": "ready",
         "images": len(labels),
@@ -80,6 +79,11 @@ def _figures(store: Path, key: str, role: str, decision: Decision) -> dict[str, 
         "after": None if refused else figures(after, labels, head, decision.rule),
         "classes": most_changed(before, after, labels, head.class_names, MOST_CLASSES),
     }
+
+
+@lru_cache(maxsize=8)
+def _before(store: Path, key: str, role: str, stored: StoredLogits, head: HeadNumbers) -> Answers:
+    return answers(stored, role, held_out(store, key, role).labels, head, NEUTRAL)
 
 
 def _check_rows(stored: StoredLogits, role: str, rows: int, key: str) -> None:
@@ -100,7 +104,7 @@ def compute(request: Any, workspace: Workspace, background: Background) -> dict[
         ValueError: the page does not show the cache, or the logits could not be computed.
     """
     store, sides = _sides(request, workspace)
-    keys = [key for key in dict.fromkeys(sides.values()) if _is_missing(store, key)]
+    keys = [key for key in dict.fromkeys(run.key for run in sides.values()) if _is_missing(store, key)]
     if not keys:
         return {"state": "done"}
     wanted = {"store": str(store), "keys": keys, "cache": str(workspace.cache(request.get("cache")))}
@@ -140,7 +144,7 @@ def keep_for_export(request: Any, workspace: Workspace) -> dict[str, Any]:
     store, sides = _sides(request, workspace)
     if request.get("side") not in sides:
         raise RequestError(f"A decision is kept for side a or b, got {request.get('side')!r}. {WANTED}")
-    key, decision = sides[request["side"]], _decision(request.get("decision", {}))
+    key, decision = sides[request["side"]].key, _decision(request.get("decision", {}))
     head: HeadNumbers = read_numbers(run_folder(store, key) / "head")
     if refused := why_not(head, decision):
         raise RequestError(refused)
@@ -149,16 +153,16 @@ def keep_for_export(request: Any, workspace: Workspace) -> dict[str, Any]:
     return {"kept": None if kept is None else kept.model_dump(mode="json"), "export": str(store / key)}
 
 
-def _sides(request: Any, workspace: Workspace) -> tuple[Path, dict[str, str]]:
-    """Return the store and the key of each side's run with the best validation result, which an export takes."""
+def _sides(request: Any, workspace: Workspace) -> tuple[Path, dict[str, Best]]:
+    """Return the store, and the best run of each side."""
     if not isinstance(request, Mapping):
         raise RequestError(WANTED)
-    store, sides = store_of(request, workspace), {}
+    store, sides = store_of(request, workspace), dict[str, Best]()
     for side in ("a", "b"):
         keys = request.get(side)
         if not isinstance(keys, list) or not 1 <= len(keys) <= 100 or not all(isinstance(key, str) for key in keys):
             raise RequestError(WANTED)
-        sides[side] = best_of([read_record(store, key) for key in keys]).key
+        sides[side] = best_run(store, keys)
     return store, sides
 
 

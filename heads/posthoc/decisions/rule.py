@@ -106,12 +106,14 @@ class DecisionRule(Spec):
         if not self.costs:
             return np.asarray(scores.argmax(1))
         index = {name: i for i, name in enumerate(class_names)}
-        weight = np.exp(scores - scores.max(1, keepdims=True))
+        weight = np.exp((scores - scores.max(1, keepdims=True)).astype(log_p.dtype, copy=False))
         # sum_j w_j C[j, k] is the total weight without w_k, corrected for the named confusions.
         expected = weight.sum(1, keepdims=True) - weight
         for one in self.costs:
             expected[:, index[one.predicted]] += weight[:, index[one.label]] * (one.cost - 1)
-        expected[np.isneginf(scores)] = np.inf  # an impossible class is never predicted, however cheap it is
+        impossible = scores == -np.inf  # never predicted, however cheap it is
+        if impossible.any():
+            expected[impossible] = np.inf
         return np.asarray(expected.argmin(1))
 
     def abstains(self, probability: Floats) -> Bools:
