@@ -25,10 +25,14 @@ def note_reveal(store: Path, pair: Pair) -> int:
 
 def count_reveals(store: Path, pair: Pair) -> int:
     """Return how often test rows of the pair's split were used."""
+    return count_looks(store, _split(store, pair))
+
+
+def count_looks(store: Path, split: str) -> int:
+    """Return how often test rows of a split, given by its hash, were used."""
     path = store / FILE
     if not path.is_file():
         return 0
-    split = _split(store, pair)
     return sum(_split_of(line) == split for line in path.read_bytes().splitlines())
 
 

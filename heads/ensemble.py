@@ -28,8 +28,8 @@ class Ensemble:
         facts: further metadata: runs, metrics, versions.
 
     Raises:
-        ValueError: there are fewer than two members, or they differ in their classes, in a view of the same name or in
-            the recipe of a shared column.
+        ValueError: there are fewer than two members, one has costs or abstains, or they differ in their classes, in a
+            view of the same name or in the recipe of a shared column.
     """
 
     members: tuple[TrainedHead, ...]
@@ -39,6 +39,11 @@ class Ensemble:
         if len(self.members) < 2:
             raise ValueError(
                 f"An ensemble needs at least two members, got {len(self.members)}. Use a single head directly."
+            )
+        if any(member.layers.rule.decides for member in self.members):
+            raise ValueError(
+                "Costs and abstention belong to a single head, but a member of an ensemble has some. Use "
+                "`head.without_decisions()`, or the head alone."
             )
         for number, member in enumerate(self.members[1:], start=2):
             self._check_like_first(number, member)
@@ -130,6 +135,10 @@ class Ensemble:
         biases = [member.layers.bias for member in self.members if member.layers.bias is not None]
         bias = torch.stack(biases).sum(0) / len(self.members) if biases else None
         return (log_p if bias is None else log_p.double() + bias).argmax(1)
+
+    def unsure(self, log_p: Tensor, predicted: Tensor) -> Tensor:
+        """Return where the ensemble abstains, bool [N]: nowhere."""
+        return torch.zeros_like(predicted, dtype=torch.bool)
 
     def without_decisions(self) -> "Ensemble":
         """Return the same ensemble without thresholds and shifts: it predicts the most probable class."""

@@ -122,8 +122,7 @@ class TrainedHead:
         """Return the head's input, its columns concatenated to [N, D], or to tokens [N, T, D].
 
         Raises:
-            ValueError: vectors are missing or have another shape (see `frostbench.heads.vectors.joined`), or a row is
-                not finite.
+            ValueError: vectors are missing or not finite, or have another shape; see `frostbench.heads.vectors.joined`.
         """
         width = len(self.head.preprocess.mean)
         return joined(columns, self.columns, width, isinstance(self.head.body, Pool))
@@ -154,18 +153,19 @@ class TrainedHead:
         return head.layers.log_probabilities(head.logits(columns))
 
     def decide(self, log_p: Tensor) -> Tensor:
-        """Return predicted classes [N] of log-probabilities [N, C]: the largest, after thresholds and shifts if any.
-
-        These are tuned for the head's own prior; for another prior, use `head.under(prior).decide`.
-        """
+        """Return predicted classes [N] of log-probabilities [N, C] for the head's own prior; see `Layers.decide`."""
         return self.layers.decide(log_p)
+
+    def unsure(self, log_p: Tensor, predicted: Tensor) -> Tensor:
+        """Return where the head abstains, bool [N]; see `Layers.unsure`."""
+        return self.layers.unsure(log_p, predicted)
 
     def without_views(self) -> "TrainedHead":
         """Return the same head without test-time views."""
         return replace(self, views={})
 
     def without_decisions(self) -> "TrainedHead":
-        """Return the same head without thresholds and shifts: it predicts the most probable class."""
+        """Return the same head that predicts the most probable class and never abstains."""
         return replace(self, layers=self.layers.without_decisions())
 
     def under(self, prior: Prior | None) -> "TrainedHead":

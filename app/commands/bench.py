@@ -108,8 +108,11 @@ def compare(
 
 
 def export(
-    bench: BenchFile,
-    row: Annotated[str, typer.Argument(help="Name of the row or ensemble.")],
+    bench: Annotated[
+        str, typer.Argument(metavar="BENCH|RUN", help="YAML file or name of a bench, or a run as STORE/RUN.")
+    ],
+    row: Annotated[str | None, typer.Argument(help="Name of the row or ensemble; none for a run.")] = None,
+    *,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")],
     cache: Annotated[str | None, typer.Option(help="Cache to export from, if the bench has several.")] = None,
     seeds: Annotated[
@@ -122,10 +125,21 @@ def export(
     device: Device = "cpu",
     plugins: Plugins = None,
 ) -> None:
-    """Export the head of a bench row or ensemble."""
+    """Export the head of a bench row or ensemble, or of one run with the decision kept for it on the page."""
     from frostbench.app.actions.benches import read_bench
+    from frostbench.app.actions.exporting import export_single
     from frostbench.benchmarks.runs.exporting import export_row
 
+    if row is None:
+        others = {
+            "--cache": cache,
+            "--seeds all": seeds == "all",
+            "--refit": refit,
+            "--set": overrides,
+            "--labels": labels,
+        }
+        print(export_single(Path(bench), out, [name for name, is_set in others.items() if is_set], plugins or []))
+        return
     spec = read_bench(bench, overrides, plugins or [], labels=labels)
     if not spec.caches and cache is not None:
         spec = spec.model_copy(update={"caches": (cache,)})

@@ -52,6 +52,12 @@ def decisions(head: Predictive, logits: Tensor, prior: float = 0.0) -> Tensor:
     return (head if prior == 0 else _under(head, prior)).decide(log_p)
 
 
+def abstentions(head: Predictive, logits: Tensor, prior: float = 0.0) -> Tensor:
+    """Return where the head abstains at a class prior, bool [N]; arguments as in `decisions`."""
+    log_p = log_probabilities(head, logits, prior=prior)
+    return (head if prior == 0 else _under(head, prior)).unsure(log_p, decisions(head, logits, prior))
+
+
 def _under(head: Predictive, prior: float) -> Predictive:
     """Return the head moved towards the uniform prior."""
     if isinstance(head, Ensemble):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from frostbench.benchmarks.inference.canary import check_canary
-from frostbench.benchmarks.inference.classified import as_frame, classified
+from frostbench.benchmarks.inference.classified import Predicted, as_frame, classified
 from frostbench.benchmarks.inference.test_time_views import prepare_views, vectors_of
 from frostbench.benchmarks.settings.parsing import SettingsError, load_yaml
 from frostbench.embedcache.backbones.rebuild import rebuild_all, weights_for
@@ -154,8 +154,9 @@ def predict_images(
 
     The columns are `image`, `class`, `probability`, `error`, and `p:NAME` for each class. For a file that cannot be
     decoded, or whose vector is not finite, `error` states the reason and the other columns are empty. The probability
-    is that of the predicted class, which need not be the largest one if the head has thresholds or shifts. After each
-    batch `on_progress` is called with the number of files done, and `remark` with remarks on the images of the batch.
+    is that of the predicted class, which need not be the largest one if the head has thresholds, shifts or costs. A
+    head that abstains says `unsure` instead of a class whose probability is too low. After each batch `on_progress` is
+    called with the number of files done, and `remark` with remarks on the images of the batch.
     """
     names = predictor.head.class_names
     predictor = replace(predictor, head=predictor.head.under(prior))
@@ -199,16 +200,17 @@ def _predict_batch(predictor: Predictor, images: Sequence[Path]) -> tuple[pd.Dat
         results = list(pool.map(prepare, images))
     prepared = [result for result, _ in results]
     names = predictor.head.class_names
-    probabilities = torch.full((len(images), len(names)), torch.nan)
-    chosen = torch.full((len(images),), -1, dtype=torch.int64)
+    found = Predicted.none(len(images), len(names))
     reasons = [str(x) if isinstance(x, DecodeError) else None for x in prepared]
     good = [row for row, reason in enumerate(reasons) if reason is None]
     if good:
         vectors = predictor.vectors([x for x in prepared if not isinstance(x, DecodeError)])
-        (probabilities[good], chosen[good]), own_reasons = classified(predictor.head, vectors)
+        own, own_reasons = classified(predictor.head, vectors)
+        for whole, part in zip(found, own, strict=True):
+            whole[good] = part
         for row, reason in zip(good, own_reasons, strict=True):
             reasons[row] = reason
-    table = as_frame([escape_name(str(path)) for path in images], names, (probabilities, chosen), reasons)
+    table = as_frame([escape_name(str(path)) for path in images], names, found, reasons)
     return table, added(remarks for _, remarks in results)
 
 

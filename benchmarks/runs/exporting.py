@@ -11,7 +11,7 @@ from frostbench.benchmarks.runs.ensembles import ensemble_of
 from frostbench.benchmarks.runs.record import RunRecord, best_of
 from frostbench.benchmarks.runs.refit import refitted, refitted_if_possible
 from frostbench.benchmarks.runs.run_facts import environment
-from frostbench.benchmarks.runs.store import read_record, require_runs, run_folder
+from frostbench.benchmarks.runs.store import DECISION_FILE, read_record, require_runs, run_folder
 from frostbench.benchmarks.runs.streaming import columns_for
 from frostbench.benchmarks.runs.tuning import chosen_rows
 from frostbench.benchmarks.settings.nouns import with_noun
@@ -80,6 +80,8 @@ def export_row(
     message = f"{out}: row {row!r}{source.setting}, {_describe_seeds(seeds, chosen)}"
     heads, why_not = refitted_if_possible(bench, source.cache, runs, device, refit)
     message += f", not refitted: {why_not}" if why_not else ""
+    decided = [run.key for run in runs if (run_folder(store, run.key) / DECISION_FILE).is_file()]
+    message += "".join(f", without the decision kept for run {key} (export {store / key} for it)" for key in decided)
     if len(runs) == 1 and not heads:
         with new_folder(out) as partial:
             shutil.copytree(run_folder(store, runs[0].key) / "head", partial, dirs_exist_ok=True)

@@ -3,6 +3,8 @@
     STORE/runs/KEY/record.json        settings, data, metrics, per-class arrays, environment
     STORE/runs/KEY/outcomes.parquet   one row per evaluated image
     STORE/runs/KEY/head/              bundle of the trained head; the heads of an ensemble are stored with its members
+    STORE/runs/KEY/logits.safetensors logits of the evaluated images, once they were needed
+    STORE/runs/KEY/decision.json      decision kept for the export, if any
     STORE/records.parquet             every record as one flat row
     STORE/splits/KEY.parquet          splits of caches that are read-only
 
@@ -45,8 +47,8 @@ def _without_old_fields(found: Any) -> Any:
 
 
 _RECORD: TypeAdapter[RunRecord] = TypeAdapter(Annotated[RunRecord, BeforeValidator(_without_old_fields)])
-OUTCOMES_FILE, SEAL = "outcomes.parquet", "record_sha256"
-"""Name of the file of outcomes, and the key under which a record holds the digest of its other content."""
+OUTCOMES_FILE, DECISION_FILE, SEAL = "outcomes.parquet", "decision.json", "record_sha256"
+"""Files of outcomes and of a decision kept later, and the key of the digest of a record's other content."""
 SHOWN = 3
 """Number of rows that a message about missing runs names."""
 _KEY = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,199}")

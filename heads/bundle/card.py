@@ -11,10 +11,11 @@ from frostbench.heads.ensemble import Ensemble
 from frostbench.heads.head import HeadSpec
 from frostbench.heads.posthoc.calibrators.auto import AutoTemperature
 from frostbench.heads.posthoc.calibrators.temperature import Temperature
+from frostbench.heads.posthoc.decisions.rule import DecisionRule
 from frostbench.heads.posthoc.spec import PosthocSpec
 from frostbench.heads.trained import TrainedHead
 
-HEAD_FORMAT: Literal[3] = 3
+HEAD_FORMAT: Literal[4] = 4
 ENSEMBLE_FORMAT: Literal[2] = 2
 SEALED_FROM = {"head": 3, "ensemble": 2}
 """First formats whose cards have their own digest."""
@@ -35,9 +36,9 @@ class Card(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
-    format_version: Literal[1, 2, 3] = HEAD_FORMAT
+    format_version: Literal[1, 2, 3, 4] = HEAD_FORMAT
     """Incremented when the meaning of the files changes; format 1 had a temperature as its only post-hoc layer,
-    stored in the card, and formats 1 and 2 had no card_sha256."""
+    stored in the card, formats 1 and 2 had no card_sha256, and formats 1 to 3 no rule."""
     class_names: Names
     """Class names in the order of the logits."""
     columns: Names
@@ -50,6 +51,8 @@ class Card(BaseModel):
     """Spec of the head."""
     posthoc: PosthocSpec = PosthocSpec()
     """Spec of the post-hoc layers; their parameters are among the tensors."""
+    rule: DecisionRule = DecisionRule()
+    """Extra temperature, costs of confusions, and the probability below which the head abstains."""
     background: tuple[int, ...] = ()
     """Indices of the classes that foreground F1 excludes when thresholds are tuned for it."""
     calibrated: bool
@@ -138,6 +141,7 @@ def card_of(head: TrainedHead, files: Mapping[FileName, bytes]) -> Card:
         views={name: dict(view) for name, view in head.views.items()},
         head=head.spec,
         posthoc=head.layers.spec,
+        rule=head.layers.rule,
         background=head.layers.background,
         calibrated=head.calibration is not None,
         temperature=head.temperature,

@@ -48,6 +48,7 @@ def head_from(card: Card, tensors: Mapping[str, Tensor]) -> TrainedHead:
     Raises:
         KeyError: a tensor is missing.
         RuntimeError: a tensor has another shape.
+        ValueError: the decision rule names unknown classes.
     """
     state = _below("head.", tensors)
     shapes = {name: value.shape for name, value in state.items()}
@@ -79,7 +80,8 @@ def _layers(card: Card, tensors: Mapping[str, Tensor]) -> Layers:
     if card.format_version == 1:
         return _temperature_alone(card)
     bias = tensors["decision.bias"] if card.posthoc.decides else None
-    layers = Layers(card.posthoc, card.class_names, card.background, _below("calibrator.", tensors), bias)
+    card.rule.check_names(card.class_names)
+    layers = Layers(card.posthoc, card.class_names, card.background, _below("calibrator.", tensors), bias, card.rule)
     # Call it once, so that missing parameters or wrong shapes are detected here.
     layers.decide(layers.log_probabilities(torch.zeros(1, len(card.class_names))))
     return layers

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from frostbench.heads.posthoc.calibrators.rows import Calibration, checked
+from frostbench.heads.posthoc.decisions.rule import DecisionRule
 from frostbench.heads.posthoc.decisions.shift import GivenShift, NoShift, WantedShift
 from frostbench.heads.posthoc.decisions.thresholds import CoordinateAscent, NoThresholds
 from frostbench.heads.posthoc.spec import PosthocSpec
@@ -22,6 +23,7 @@ class Layers:
         background: indices of classes that foreground F1 excludes.
         numbers: parameters of the calibrator, or empty.
         bias: [C] float64 that is added to log-probabilities before the largest is chosen, or None.
+        rule: an extra temperature, costs of confusions, and abstention; neutral by default.
     """
 
     spec: PosthocSpec = field(default_factory=PosthocSpec)
@@ -29,6 +31,7 @@ class Layers:
     background: tuple[int, ...] = ()
     numbers: Mapping[str, Tensor] = field(default_factory=dict)
     bias: Tensor | None = None
+    rule: DecisionRule = field(default_factory=DecisionRule)
 
     @classmethod
     def of(cls, spec: PosthocSpec, class_names: tuple[str, ...], background: tuple[int, ...] = ()) -> "Layers":
@@ -38,21 +41,33 @@ class Layers:
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated log-probabilities [N, C] of adjusted logits [N, C]."""
-        return self.spec.calibration.apply(logits, self.numbers)
+        log_p = self.spec.calibration.apply(logits, self.numbers)
+        extra = self.rule.temperature
+        return log_p if extra == 1 else (log_p.double() / extra).log_softmax(1)
 
     def decide(self, log_p: Tensor) -> Tensor:
         """Return predicted classes [N] of log-probabilities [N, C]: the largest of log p - log t + shift.
+
+        With costs, the class with the lowest expected cost is predicted instead (see `DecisionRule`).
 
         >>> p = torch.tensor([[0.5, 0.3, 0.2]])
         >>> Layers(bias=-torch.tensor([0.6, 0.2, 0.3]).log()).decide(p.log())
         tensor([1])
         """
+        if self.rule.costs:
+            bias = None if self.bias is None else self.bias.numpy()
+            chosen = self.rule.choose(log_p.cpu().numpy(), bias, self.class_names)
+            return torch.from_numpy(chosen).to(log_p.device)
         return (log_p if self.bias is None else log_p.double() + self.bias).argmax(1)
 
+    def unsure(self, log_p: Tensor, predicted: Tensor) -> Tensor:
+        """Return where the head abstains, bool [N], for log-probabilities [N, C] and predicted classes [N]."""
+        return log_p.gather(1, predicted[:, None]).squeeze(1).exp() < self.rule.abstain_below
+
     def without_decisions(self) -> "Layers":
-        """Return the same layers without thresholds and shifts: the most probable class is predicted."""
+        """Return the same layers without thresholds, shifts, costs and abstention: the most probable class wins."""
         spec = self.spec.model_copy(update={"thresholds": NoThresholds(), "shift": NoShift()})
-        return replace(self, spec=spec, bias=None)
+        return replace(self, spec=spec, bias=None, rule=DecisionRule(temperature=self.rule.temperature))
 
     @property
     def temperature(self) -> float:

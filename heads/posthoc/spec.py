@@ -15,7 +15,8 @@ from frostbench.heads.posthoc.calibrators.temperature import Temperature
 from frostbench.heads.posthoc.calibrators.temperature import at_bound as at_bound
 from frostbench.heads.posthoc.calibrators.temperature import fit_temperature as fit_temperature
 from frostbench.heads.posthoc.calibrators.vector import Vector
-from frostbench.heads.posthoc.decisions.shift import ClassName, GivenShift, NoShift, WantedShift
+from frostbench.heads.posthoc.decisions.rule import ClassName
+from frostbench.heads.posthoc.decisions.shift import GivenShift, NoShift, WantedShift
 from frostbench.heads.posthoc.decisions.thresholds import CoordinateAscent, NoThresholds
 from frostbench.heads.spec import Spec
 

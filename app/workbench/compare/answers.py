@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from frostbench.app.reveals import count_reveals, note_reveal
+from frostbench.app.workbench.background import Background
+from frostbench.app.workbench.compare.decide import compute, decide, keep_for_export
 from frostbench.app.workbench.compare.tree import as_tree
 from frostbench.app.workbench.requests import RequestError, store_of
 from frostbench.app.workbench.tables import table_of
@@ -22,7 +24,11 @@ WANTED = f"A comparison needs a store, and 1 to {MOST_RUNS} run keys for each of
 
 def answers(workspace: Workspace) -> dict[str, Callable[[Any], Any]]:
     """Return the functions that answer the tab's requests, by name."""
+    background = Background()
     return {
+        "decide": lambda request: decide(request, workspace),
+        "decide_logits": lambda request: compute(request, workspace, background),
+        "keep_decision": lambda request: keep_for_export(request, workspace),
         "compare": lambda request: comparison(request, workspace),
         "reasons": lambda request: reasons(request, workspace),
     }

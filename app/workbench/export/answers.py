@@ -14,8 +14,10 @@ from frostbench.app.workbench.export.commands import commands
 from frostbench.app.workbench.predict.process import PredictionProcess
 from frostbench.app.workbench.requests import RequestError, keys_of, store_of
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.decisions.exporting import describe
+from frostbench.benchmarks.decisions.kept import kept_decision
 from frostbench.benchmarks.runs.record import RunRecord
-from frostbench.benchmarks.runs.store import read_record, run_folder
+from frostbench.benchmarks.runs.store import DECISION_FILE, read_record, run_folder
 
 SHOWN = ("macro_f1_fg", "accuracy", "balanced_accuracy", "recall_few", "nll", "ece")
 KINDS = ("measured", "refitted", "ensemble")
@@ -57,6 +59,7 @@ def card(request: Any, workspace: Workspace) -> dict[str, Any]:
         "warnings": list(data.warnings),
         "environment": first.environment,
         **_commands(store, records, request.get("here"), workspace),
+        "decision": _decision(store, keys[0]),
         "kept": [(run_folder(store, key) / "head").is_dir() for key in keys],
     }
 
@@ -114,9 +117,10 @@ def bundle(
     if cache is None and kind != "measured":
         raise RequestError("The cache of these runs must be below the folder of the page for this. Move it there.")
     place = folder.resolve()
-    arguments = (store.resolve(), used, cache, kind == "refitted", place, workspace.device)
+    arguments = (store.resolve(), used, cache, kind == "refitted", place, workspace.device, workspace.plugins)
+    stamp = decision_stamp(store, used[0])
     made = background.get(
-        ("bundle", *map(str, arguments)), lambda: process.call("export.making.make_bundle", *arguments)
+        ("bundle", stamp, *map(str, arguments)), lambda: process.call("export.making.make_bundle", *arguments)
     )
     return _told(made, f"{kind}-{used[0]}.zip")
 
@@ -144,6 +148,18 @@ def report(
         ("report", json.dumps([a, b, names])), lambda: process.call("export.making.make_report", *arguments)
     )
     return _told(made, "report.html")
+
+
+def decision_stamp(store: Path, key: str) -> int:
+    """Return when the decision of a run was kept, in nanoseconds; 0 without one."""
+    file = run_folder(store, key) / DECISION_FILE
+    return file.stat().st_mtime_ns if file.is_file() else 0
+
+
+def _decision(store: Path, key: str) -> str:
+    """Return the decision kept for a run, in words, or ""."""
+    decision = kept_decision(store, key)
+    return "" if decision is None else describe(decision)
 
 
 def _told(made: Path | None, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
 from frostbench.benchmarks.comparison.compare import compare
+from frostbench.benchmarks.decisions.exporting import export_run
 from frostbench.benchmarks.report.report import write_report
 from frostbench.benchmarks.runs.exporting import export_runs
 from frostbench.benchmarks.runs.store import read_record
@@ -16,9 +17,17 @@ FOLDER = "head"
 
 
 def make_bundle(
-    store: Path, keys: Sequence[str], cache: Path | None, is_refit: bool, folder: Path, device: str
+    store: Path,
+    keys: Sequence[str],
+    cache: Path | None,
+    is_refit: bool,
+    folder: Path,
+    device: str,
+    plugins: tuple[Path, ...],
 ) -> Path:
     """Write the bundle of a run, or of the ensemble of several, as a zip file below `folder`; return its path.
+
+    A single head that is not refitted gets the decision that is kept for its run.
 
     Raises:
         ValueError: the bundle cannot be made, see `frostbench.benchmarks.runs.exporting.export_runs`.
@@ -27,10 +36,13 @@ def make_bundle(
     folder.mkdir(parents=True, exist_ok=True)
     name = secrets.token_hex(8)
     made, packed = folder / name, folder / f"{name}.zip"
-    # A single run is copied as it is, so its cache need not be there.
+    # Of a single run the head of the store is taken, so its cache need not be there.
     home = cache or Path(read_record(store, keys[0]).data.cache)
     try:
-        export_runs(store, [read_record(store, key) for key in keys], home, made, refit=is_refit, device=device)
+        if len(keys) == 1 and not is_refit:
+            export_run(store, keys[0], made, plugins)
+        else:
+            export_runs(store, [read_record(store, key) for key in keys], home, made, refit=is_refit, device=device)
         zip_folder(made, packed)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -6,7 +6,7 @@ The functions are called through `frostbench.app.workbench.predict.process`. Set
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,17 @@ from torch import Tensor
 
 from frostbench.app.workbench.predict.choice import MOST_SETS, Choice
 from frostbench.app.workbench.tables import table_of, written
-from frostbench.benchmarks.inference.adjusted import decisions, log_probabilities, logits_of
+from frostbench.benchmarks.decisions.applying import with_decision
+from frostbench.benchmarks.decisions.exporting import describe
+from frostbench.benchmarks.decisions.kept import kept_decision
+from frostbench.benchmarks.inference.adjusted import abstentions, decisions, log_probabilities, logits_of
 from frostbench.benchmarks.inference.classified import TOO_LARGE
 from frostbench.benchmarks.inference.novelty import Novelty, novelty_of
 from frostbench.benchmarks.inference.predict import Predictor, open_predictor
 from frostbench.benchmarks.runs.store import StoreError, read_outcomes, read_record, run_folder
 from frostbench.embedcache.decode import DecodeError, decode_image, read_image_file
 from frostbench.embedcache.extraction.backbone_group import Prepared
-from frostbench.heads.ensemble import Predictive
+from frostbench.heads.ensemble import Ensemble, Predictive
 from frostbench.heads.vectors import NOT_FINITE, finite_rows
 
 CUTS = tuple(cut / 100 for cut in range(101))
@@ -69,8 +72,7 @@ def begin(name: str, choices: Sequence[Choice], device: str, plugins: tuple[Path
     _sets[name] = _Set(predictors, novelty, _alike(predictors))
     while len(_sets) > MOST_SETS:
         _sets.popitem(last=False)
-    parts = zip(predictors, novelty, choices, strict=True)
-    return [_facts(one, unlike) | {"sure": _sure(choice)} for one, unlike, choice in parts]
+    return [_facts(*about) for about in zip(predictors, novelty, choices, strict=True)]
 
 
 def add(name: str, files: Sequence[tuple[Path, str]]) -> None:
@@ -92,8 +94,9 @@ def results(name: str, temperature: float, prior: float) -> dict[str, Any]:
 
     Returns:
         `errors`, one per image or None; and `heads`, each with `classes` (class index or -1), `probabilities` of these,
-        `cosines` to the nearest training image and `unlike` (None where it cannot be said), and `shares` [C], the sums
-        of the probabilities, with their `variances`, which assume that images are independent and probabilities right.
+        `unsure` (whether the head abstains), `cosines` to the nearest training image and `unlike` (None where it cannot
+        be said), and `shares` [C], the sums of the probabilities, with their `variances`, which assume that images are
+        independent and probabilities right.
     """
     found = _set(name)
     heads = [_of_head(found, number, temperature, prior) for number in range(len(found.predictors))]
@@ -132,7 +135,11 @@ def _set(name: str) -> _Set:
 
 def _opened(choice: Choice, device: str, plugins: tuple[Path, ...]) -> Predictor:
     try:
-        return _predictor(run_folder(choice.store, choice.key) / "head", device, plugins)
+        opened = _predictor(run_folder(choice.store, choice.key) / "head", device, plugins)
+        decision = kept_decision(choice.store, choice.key)
+        if decision is None or isinstance(opened.head, Ensemble):
+            return opened
+        return replace(opened, head=with_decision(opened.head, decision))
     except (ValueError, OSError, ModuleNotFoundError) as error:
         raise PredictionError(f"The head of run {choice.key} cannot predict here: {error}") from error
 
@@ -176,12 +183,19 @@ def _ids(choice: Choice, role: str) -> list[str]:
         return []  # a split need not have test images
 
 
-def _facts(predictor: Predictor, novelty: Novelty | str) -> dict[str, Any]:
+def _facts(predictor: Predictor, novelty: Novelty | str, choice: Choice) -> dict[str, Any]:
     facts: dict[str, Any] = {"classes": list(predictor.head.class_names), "notes": list(predictor.notes)}
+    facts |= {"sure": _sure(choice), "decision": _decision(choice)}
     if isinstance(novelty, str):
         return facts | {"unlike": None, "why_not": novelty}
     told = {"threshold": novelty.threshold, "false_alarms": novelty.false_alarms, "measured_on": novelty.measured_on}
     return facts | {"unlike": told | {"training": len(novelty.ids)}, "why_not": ""}
+
+
+def _decision(choice: Choice) -> str:
+    """Return the decision kept for a run, in words, or ""."""
+    decision = kept_decision(choice.store, choice.key)
+    return "" if decision is None else describe(decision)
 
 
 def _sure(choice: Choice) -> dict[str, list[float | None]] | None:
@@ -266,8 +280,11 @@ def _probabilities(found: _Set, number: int, temperature: float, prior: float) -
 def _of_head(found: _Set, number: int, temperature: float, prior: float) -> dict[str, Any]:
     head, good = found.predictors[number].head, _good(found)
     p, classes = _probabilities(found, number, temperature, prior), np.full(len(found.rows), -1)
+    unsure = np.zeros(len(found.rows), dtype=np.bool_)
     if good:
-        classes[good] = decisions(head, _logits(found, number, good), prior).numpy()
+        logits = _logits(found, number, good)
+        classes[good] = decisions(head, logits, prior).numpy()
+        unsure[good] = abstentions(head, logits, prior).numpy()
     own = p[good].astype(np.float64)
     cosines = _cosines(found, number, good)
     novelty = found.novelty[number]
@@ -276,6 +293,7 @@ def _of_head(found: _Set, number: int, temperature: float, prior: float) -> dict
         "probabilities": [
             None if c < 0 else round(float(row[c]), 5) for c, row in zip(classes.tolist(), p, strict=True)
         ],
+        "unsure": unsure.tolist(),
         "cosines": cosines,
         "unlike": [None if isinstance(novelty, str) or c is None else c < novelty.threshold for c in cosines],
         "shares": own.sum(0).round(4).tolist(),

@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from frostbench.heads.posthoc.decisions.rule import ClassName
 from frostbench.heads.spec import Spec
 
-ClassName = Annotated[str, Field(min_length=1, max_length=1000)]
 Target = Annotated[float, Field(gt=0, le=1)]
 Logit = Annotated[float, Field(ge=-50, le=50)]
 NUDGE = 1e-3

@@ -12,6 +12,7 @@ from frostbench.benchmarks.inference.classified import TOO_LARGE, classified
 from frostbench.benchmarks.inference.predict import predict_table, write_predictions
 from frostbench.embedcache.table import read_table
 from frostbench.heads.ensemble import Ensemble
+from frostbench.heads.posthoc.decisions.rule import DecisionRule
 from frostbench.heads.vectors import NOT_FINITE
 
 
@@ -45,13 +46,28 @@ def test_a_vector_so_large_that_its_scores_are_none_is_an_error_row(cache):
     head = fit(cache, None, {"head.classifier.kind": "logreg"}).head
     x = torch.ones(2, 8)
     x[1] = 3e38
-    (p, chosen), reasons = classified(head, {"toy": x})
+    (p, chosen, _), reasons = classified(head, {"toy": x})
     assert (reasons, chosen[1].item()) == ([None, TOO_LARGE], -1)
     assert p[0].isfinite().all()
     assert p[1].isnan().all()
 
 
 def test_all_rows_may_be_error_rows(head):
-    (p, chosen), reasons = classified(head, {"toy": torch.full((2, 8), torch.nan)})
+    (p, chosen, _), reasons = classified(head, {"toy": torch.full((2, 8), torch.nan)})
     assert (reasons, chosen.tolist()) == ([NOT_FINITE] * 2, [-1, -1])
     assert p.isnan().all()
+
+
+def test_a_head_that_abstains_says_unsure_and_how_probable_it_was(cache):
+    plain = fit(cache, None, {"head.classifier.kind": "logreg"}).head
+    table = read_table(cache)
+    wanted = predict_table(plain, table)
+    threshold = float(wanted["probability"].median())
+    head = replace(plain, layers=replace(plain.layers, rule=DecisionRule(abstain_below=threshold)))
+    found = predict_table(head, table)
+    below = wanted["probability"] < threshold
+    assert 0 < below.sum() < len(below)
+    assert (found["class"][below] == "unsure").all()
+    assert found["class"][~below].equals(wanted["class"][~below])
+    assert found["probability"].equals(wanted["probability"])
+    assert found["error"].isna().all()

@@ -239,7 +239,7 @@ class TestFormats:
     def test_the_card_holds_the_posthoc_spec(self, tmp_path):
         save(head_with(KINDS["all"]), tmp_path / "bundle")
         card = json.loads((tmp_path / "bundle" / "card.json").read_text())
-        assert card["format_version"] == 3
+        assert card["format_version"] == 4
         assert card["posthoc"]["calibration"] == {"kind": "vector", "strength": 0.01}
         assert card["posthoc"]["shift"]["logits"] == {"beech": 0.3}
         assert (card["temperature"], card["temperature_under_uniform_prior"]) == (1, 1)

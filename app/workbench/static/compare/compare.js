@@ -4,6 +4,7 @@ import { announce, fail } from "../shared/bar.js";
 import { average, count, h, middle, renew } from "../shared/dom.js";
 import { classCard } from "./classes.js";
 import { confusionCard } from "./confusions.js";
+import { decideCard } from "./decide.js";
 import { galleryCard } from "./gallery.js";
 import { state } from "./state.js";
 import { trustCard } from "./trust.js";
@@ -79,7 +80,7 @@ function testing() {
 
 function draw() {
   const classes = classCard(openClass);
-  main.replaceChildren(head(), hold("verdict"), testing(), h("div", { class: "beside" }, classes.element, hold("confusions")), hold("gallery"), trustCard(), differences());
+  main.replaceChildren(head(), hold("verdict"), testing(), h("div", { class: "beside" }, classes.element, hold("confusions")), hold("gallery"), trustCard(), decideCard(), differences());
   drawVerdict();
   drawImages();
   classes.show();

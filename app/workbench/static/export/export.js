@@ -17,13 +17,13 @@ function head() {
 }
 
 /** Return the keys of the runs whose heads are kept, the best first. */
-const keys = () => [state.one.key, ...state.one.keys.filter((key, at) => key !== state.one.key && state.card.kept[at])];
+const keys = () => [state.one.key, ...state.one.keys.filter(key => key !== state.one.key)].filter((_, at) => state.card.kept[at]);
 
 function filesCard() {
   const { one, card } = state, held = card.folds ? "of all folds" : "validation";
   const seed = one.seeds[one.keys.indexOf(one.key)], several = keys().length;
   const ways = [
-    { kind: "measured", title: "As measured", text: `The head of seed ${seed}, the best on ${held} images, exactly as its numbers were measured.` },
+    { kind: "measured", title: "As measured", text: `The head of seed ${seed}, the best on ${held} images, exactly as its numbers were measured${card.decision ? `, with the decision kept in Compare: ${card.decision}` : ""}.` },
     { kind: "refitted", title: "Trained again with the validation images", text: "The same settings and the same point in training, with more images. Usually a little better; its own numbers are not measured." },
     { kind: "ensemble", title: `Mean of ${count(several, "seed")}`, text: "Averages the probabilities of all seeds. Usually a little better and better calibrated, at the cost of as many heads; its own numbers are not measured.", none: several < 2 ? "Only one seed has its head in the store: train more seeds." : "" },
   ];
@@ -60,7 +60,8 @@ async function load() {
   const mine = state.asked = {};
   try {
     const { store, keys: all, here } = state.one;
-    const card = await api("card", { store, keys: all, here });
+    const best = [state.one.key, ...all.filter(key => key !== state.one.key)];
+    const card = await api("card", { store, keys: best, here });
     if (mine !== state.asked) return;
     state.card = card;
     main.replaceChildren(head(), h("div", { class: "beside" }, filesCard(), useCard(card)), cardCard(state.one, card));

@@ -68,11 +68,11 @@ function sliders(onChange, onAdjust) {
 function sureText() {
   const { facts } = state.found, at = Math.round(state.cut * cuts), many = facts.length > 1;
   const moved = state.temperature !== 1 || state.prior !== 0 ? " (measured without the sliders beside)" : "";
-  return facts.map(({ sure, unlike: guard, why_not: whyNot }, number) => {
+  return facts.map(({ sure, decision, unlike: guard, why_not: whyNot }, number) => {
     const who = many ? `Head ${number + 1}: ` : "";
     const cut = sure ? `on validation images ${percent(sure.below[at])} are below it${sure.right[at] === null ? "" : `, and ${percent(sure.right[at], 1)} of the others are right`}${moved}.` : "no validation images to measure it on.";
     const alarm = guard ? ` Unlike training: no training image is closer than cosine ${guard.threshold.toFixed(2)}; ${percent(guard.false_alarms, 1)} of ${count(guard.measured_on, "held-out image")} were flagged wrongly.` : ` Unlike training cannot be told: ${whyNot}.`;
-    return `${who}${cut}${alarm}`;
+    return `${who}${cut}${alarm}${decision ? ` With the decision kept in Compare: ${decision}.` : ""}`;
   }).map(text => text[0].toUpperCase() + text.slice(1)).join(" ");
 }
 

@@ -12,7 +12,7 @@ export const cuts = 100;
 export const adjustment = () => ({ temperature: state.temperature, prior: state.prior });
 
 /** Return whether any head is below the cut for an image. */
-export const unsure = i => state.found.heads.some(head => head.classes[i] >= 0 && head.probabilities[i] < state.cut);
+export const unsure = i => state.found.heads.some(head => head.classes[i] >= 0 && (head.unsure[i] || head.probabilities[i] < state.cut));
 export const unlike = i => state.found.heads.some(head => head.unlike[i] === true);
 export const unread = i => state.found.errors[i] !== null;
 
