@@ -160,7 +160,7 @@ def test_a_report_compares_two_settings(ask, setting, here, tmp_path):
         ({"here": "/etc"}, "The cache must be one of"),
         ({"here": "", "kind": "refitted"}, "must be below the folder of the page"),
         ({"keys": ["../../etc"], "kind": "measured"}, "A run key must consist of letters"),
-        ({"keys": ["0" * 16], "kind": "measured"}, "no run|not in the store|does not exist"),
+        ({"keys": ["0" * 16], "kind": "measured"}, "run 0000000000000000 keeps none"),
     ],
 )
 def test_malformed_requests_are_refused(ask, setting, change, message):
