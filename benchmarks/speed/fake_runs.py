@@ -1,10 +1,8 @@
 """Two finished runs of any size in a run store, without a cache or training, to time comparisons on."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +20,6 @@ SKILLS = {"fake-a": 0.72, "fake-b": 0.735}
 """Keys of the two runs, and the difficulty below which each predicts a row correctly: about four in five rows."""
 UNCALIBRATED = "fake-a"
 ROLES = ("select", "test")
-BEGAN = 1767225600.0
-"""Start of the jobs, in seconds since 1970."""
-JOBS = {"A": "20260101-000000-{:06d}-000a", "B": "20260101-000001-{:06d}-000b"}
-"""IDs of the jobs that supposedly trained the two runs of a pair, by side."""
 
 
 def write_fake_runs(
@@ -64,34 +58,10 @@ def write_fake_runs(
             outcomes_by_run[key].append(outcomes.assign(id=names, group=names, role=role))
     first, second = (f"{key}-{number}" if number else key for key in SKILLS)
     for key, (plain, frames) in zip((first, second), outcomes_by_run.items(), strict=True):
-        _write(store, replace(_record(plain, classes, frames), key=key), pd.concat(frames, ignore_index=True))
+        record = _record(plain, classes, frames)
+        record = replace(record, key=key, data=replace(record.data, split=f"fake-{number}"))
+        _write(store, record, pd.concat(frames, ignore_index=True))
     return first, second
-
-
-def write_fake_jobs(store: Path, keys: Sequence[str], number: int = 0) -> Mapping[str, str]:
-    """Write a finished job for each run of a pair, as its worker would; return the job IDs by side."""
-    jobs = {side: job.format(number) for side, job in JOBS.items()}
-    for index, ((side, job), key) in enumerate(zip(jobs.items(), keys, strict=True)):
-        folder = store / "jobs" / job
-        folder.mkdir(parents=True, exist_ok=True)
-        request, status = _request(side, index, store), _status(index, key)
-        write_bytes(folder / "request.json", json.dumps(request).encode())
-        write_bytes(folder / "status.json", json.dumps(status).encode())
-    return jobs
-
-
-def _request(side: str, number: int, store: Path) -> dict[str, Any]:
-    """Return a job's request; the sides differ in one option."""
-    base = {} if number == 0 else {"posthoc.calibration.kind": "temperature"}
-    bench: dict[str, Any] = {"name": side, "caches": ["fake"], "store": str(store), "preset": "plain", "base": base}
-    bench |= {"seeds": [0]}
-    return {"side": side, "title": "", "bench": bench, "slots": 1, "device": "cpu", "created": BEGAN + number}
-
-
-def _status(number: int, key: str) -> dict[str, Any]:
-    ended = {"state": "done", "message": "0 found, 1 trained", "began": BEGAN + number, "ended": BEGAN + number + 3.0}
-    at = {"seed_number": 1, "seeds": 1, "epoch": 50, "epochs": 50, "best": 0.5, "best_epoch": 50, "pace": 0.06}
-    return ended | at | {"keys": {"0": key}, "warnings": [], "trained": 1, "found": 0}
 
 
 def _outcomes(labels: Ints, classes: int, easy: Floats, skill: float, rng: np.random.Generator) -> pd.DataFrame:

@@ -1,7 +1,5 @@
 """How long users of the tab Runs wait with 10,000 runs: for the list, and for a filter and a sorted column."""
 
-import http.client
-import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frostbench.benchmarks.runs.all_runs import write_records
 from frostbench.benchmarks.speed.many_runs import write_many_runs
+from frostbench.benchmarks.speed.serving import PATIENCE_SECONDS, STORE, Served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 RUNS, QUICK_RUNS = 10_000, 1_000
 LIST_SECONDS, ACT_SECONDS = 1.0, 0.1
-PATIENCE_SECONDS = 120
-STORE = "results"
 
 # The second of two frames begins once the first, which contains the new rows, is on screen.
 ACT = """([target, text]) => new Promise(resolve => {
@@ -49,35 +46,21 @@ def write_runs(folder: Path, quick: bool) -> None:
     write_records(folder / STORE)
 
 
-def measure(browser: "Browser", url: str, repeats: int) -> Iterator[Times]:
+def measure(browser: "Browser", served: Served, repeats: int) -> Iterator[Times]:
     """Yield the times of the first answer, of later ones, of filters and of sorting, for a server just started."""
-    answers = [seconds_to_list(url) for _ in range(repeats + 1)]
+    answers = [seconds_to_list(served) for _ in range(repeats + 1)]
     yield Times("app.runs_first", answers[:1], LIST_SECONDS)
     yield Times("app.runs", answers[1:], LIST_SECONDS)
     with closing(browser.new_page()) as page:
-        page.goto(f"{url}runs")
+        page.goto(f"{served.url}runs")
         page.locator("main[data-state=ready]").wait_for(timeout=1000 * PATIENCE_SECONDS)
         texts = ["arcface", "smoothing 0.1", ""] * repeats
         yield Times("app.runs_filter", [page.evaluate(ACT, [SEARCH, text]) / 1000 for text in texts], ACT_SECONDS)
         yield Times("app.runs_sort", [page.evaluate(ACT, [HEADING, None]) / 1000 for _ in texts], ACT_SECONDS)
 
 
-def seconds_to_list(url: str) -> float:
-    """Return the seconds until the server has sent the list of runs.
-
-    Raises:
-        ConnectionError: the server refuses.
-    """
-    host = url.split("/")[2]
-    with closing(http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)) as connection:
-        connection.request("GET", "/runs")
-        found = re.search(rb'frostbench-token" content="([^"]+)"', connection.getresponse().read())
-        if found is None:
-            raise ConnectionError(f"{url}runs is no page of Frostbench. Does another server use the port?")
-        began = time.perf_counter()
-        connection.request("GET", "/frostbench/api/runs", headers={"x-frostbench-token": found[1].decode()})
-        reply = connection.getresponse()
-        reply.read()
-        if reply.status != http.client.OK:
-            raise ConnectionError(f"The server refused the list of runs (status {reply.status}).")
-        return time.perf_counter() - began
+def seconds_to_list(served: Served) -> float:
+    """Return the seconds until the server has sent the list of runs."""
+    began = time.perf_counter()
+    served.ask("runs")
+    return time.perf_counter() - began

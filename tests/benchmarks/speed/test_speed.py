@@ -7,18 +7,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
-from frostbench.app import jobs
-from frostbench.app.command_lines import command_lines
 from frostbench.benchmarks.comparison.ab import pair
-from frostbench.benchmarks.settings.parsing import parse
-from frostbench.benchmarks.settings.plan import BenchSpec
-from frostbench.benchmarks.speed import app, harness
+from frostbench.benchmarks.runs.store import read_record
+from frostbench.benchmarks.speed import app, harness, serving
 from frostbench.benchmarks.speed.__main__ import main
-from frostbench.benchmarks.speed.fake_runs import write_fake_jobs, write_fake_runs
+from frostbench.benchmarks.speed.fake_runs import write_fake_runs
 from frostbench.benchmarks.speed.harness import Figure, compare, figure, seconds, turns
+from frostbench.embedcache.storage.listing import read_items
+from frostbench.embedcache.table import read_table
+from frostbench.embedcache.thumbnails import thumbnail
 
 
 def fake(*ratios: float, goal: float = 1.0):
@@ -99,10 +100,6 @@ def test_the_command_lists_its_options() -> None:
     assert "--quick" in done.stdout
 
 
-FIGURES = ["app.ready", "app.first_paint", "app.usable", "app.compare", "app.compare_again"]
-RUNS = ["app.runs_first", "app.runs", "app.runs_filter", "app.runs_sort"]
-
-
 class Closed:
     """A browser that is never used."""
 
@@ -110,56 +107,72 @@ class Closed:
         pass
 
 
-@pytest.mark.parametrize(("quick", "counts"), [(True, (1, 3, 3)), (False, (3, 5, 7))])
-def test_the_page_is_measured_as_often_as_promised(monkeypatch: pytest.MonkeyPatch, quick: bool, counts) -> None:
-    started, visited, revealed, compared = [], [], [], []
+@pytest.mark.parametrize(("quick", "starts", "repeats"), [(True, 1, 3), (False, 3, 7)])
+def test_the_page_is_measured_as_often_as_promised(
+    monkeypatch: pytest.MonkeyPatch, quick: bool, starts: int, repeats: int
+) -> None:
+    folders, done = [], {"visit": 0}
 
     @contextmanager
     def serve(folder):
-        started.append(folder)
-        yield "http://here/", 4.0 * len(started)
+        folders.append(folder)
+        served = serving.Served("http://here/", 2.0 * len(folders), 0)
+        monkeypatch.setattr(serving.Served, "megabytes", lambda self: (700.0, 200.0))
+        yield served
 
     def visit(browser, url):
-        visited.append(url)
-        return 0.5, 8.0
+        done["visit"] += 1
+        return 0.25, 3.0
 
-    def compare_first(browser, url):
-        revealed.append(url)
-        return 0.25
-
-    def compare_again(browser, url, times):
-        compared.append((url, times))
-        return [2.0] * times
+    @contextmanager
+    def opened(browser, url):
+        yield SimpleNamespace(
+            locator=lambda _: SimpleNamespace(wait_for=lambda: None), evaluate=lambda _, pair: 250.0 * len(pair) / 3
+        )
 
     monkeypatch.setattr(app, "ROWS", 50)
     monkeypatch.setattr(app, "CLASSES", 5)
     monkeypatch.setattr(app, "start_playwright", nullcontext)
     monkeypatch.setattr(app, "open_browser", lambda playwright: Closed())
-    for each in (serve, visit, compare_first, compare_again):
+    for each in (serve, visit, opened):
         monkeypatch.setattr(app, each.__name__, each)
+    for name in ("toggle", "switch"):
+        monkeypatch.setattr(app, name, lambda browser, url, times: [0.2] * times)
+    monkeypatch.setattr(app, "compare_again", lambda browser, served, pair, times: [1.0] * times)
+    for tab in (app.runs_tab, app.data_tab):
+        monkeypatch.setattr(tab, "measure", lambda browser, served, times: [app.runs_tab.Times("app.x", [0.5], 1.0)])
     monkeypatch.setattr(app.runs_tab, "write_runs", lambda folder, quick: None)
-    monkeypatch.setattr(app.runs_tab, "measure", lambda *_: [app.runs_tab.Times("app.runs", [0.5], 1.0)])
+    monkeypatch.setattr(app.data_tab, "write_caches", lambda folder, quick: None)
     found = {each.name: each for each in app.figures(quick)}
-    assert (len(started) - 1, len(visited), compared[0][1]) == counts
-    assert (found["app.runs"].ratio, found["app.runs"].ok) == (2.0, True)
-    # Every first comparison is of another pair.
-    ids = [(f"20260101-000000-{n:06d}-000a", f"20260101-000001-{n:06d}-000b") for n in range(1, counts[2] + 1)]
-    assert revealed == [f"http://here/?a={a}&b={b}" for a, b in ids]
-    assert compared[0][0] == revealed[-1]
-    assert list(found) == [*FIGURES, "app.runs"]
-    assert found["app.ready"].ours == (4.0 if quick else 8.0)
+    # One server for visits and comparisons beside those that are only started, one for the runs, one for the data.
+    assert (len(folders), done["visit"]) == (starts + 2, repeats)
+    assert list(found) == [
+        "app.ready", "app.first_paint", "app.usable", "app.toggle", "app.tab", "app.memory (700 MB resident)",
+        "app.compare", "app.compare_again", "app.x",
+    ]  # fmt: skip
+    assert found["app.ready"].ours == (2.0 if quick else 4.0)
     paint, usable = found["app.first_paint"], found["app.usable"]
-    assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (4.0, 0.5, 2.0, True)
-    assert (usable.ratio, usable.ok, usable.unit) == (0.5, False, "limit of 4 s / our seconds")
-    assert (found["app.compare"].ratio, found["app.compare"].ok) == (4.0, True)
-    assert (found["app.compare_again"].ratio, found["app.compare_again"].ok) == (0.5, False)
+    assert (paint.ratio, paint.ours, paint.peer, paint.ok) == (2.0, 0.25, 0.5, True)
+    assert (usable.ratio, usable.ok, usable.unit) == (0.5, False, "limit of 1.5 s / our seconds")
+    memory = found["app.memory (700 MB resident)"]
+    assert (memory.ratio, memory.ours, memory.peer) == (2.0, 200.0, 400.0)
+    assert (found["app.compare"].ratio, found["app.compare_again"].ratio) == (2.0, 0.5)
+
+
+def test_a_cache_for_the_timings_is_a_finished_one(tmp_path) -> None:
+    app.data_tab.write_cache(tmp_path / "cache", 30, 4, 3)
+    app.data_tab.write_thumbnails(tmp_path / "cache", 2)
+    table = read_table(tmp_path / "cache")
+    assert (len(table.ids), table.columns["x"].shape, len(table.class_names)) == (30, (30, 4), 3)
+    item = next(iter(read_items(tmp_path / "cache")))
+    assert thumbnail(tmp_path / "cache", item, table.content[0], 96).startswith(b"RIFF")
 
 
 ANSWERING = """
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200 if self.path == "/config" else 404)
+        self.send_response(200 if self.path == "/frostbench/api/runs" else 404)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1])), Answer).serve_forever()
 """
@@ -167,56 +180,41 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[-1])), Answer).serve_forever()
 
 def test_the_server_is_timed_until_it_answers_and_gone_after_an_error(tmp_path) -> None:
     def use() -> None:
-        with app.serve(tmp_path, [sys.executable, "-c", ANSWERING]) as (url, ready):
-            seen.append(url)
-            assert 0 < ready < 60
-            assert urllib.request.urlopen(url + "config", timeout=10).status == 200
+        with serving.serve(tmp_path, [sys.executable, "-c", ANSWERING]) as served:
+            seen.append(served.url)
+            assert 0 < served.seconds < 60
+            assert urllib.request.urlopen(served.url + "frostbench/api/runs", timeout=10).status == 200
             raise KeyError("the browser broke")
 
     seen: list[str] = []
     with pytest.raises(KeyError, match="the browser broke"):
         use()
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(seen[0] + "config", timeout=10)
+        urllib.request.urlopen(seen[0] + "frostbench/api/runs", timeout=10)
 
 
 def test_the_output_of_a_server_that_exits_is_reported(tmp_path) -> None:
     with (
         pytest.raises(ConnectionError, match=r"did not answer within .* Its output: the port is taken"),
-        app.serve(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]),
+        serving.serve(tmp_path, [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]),
     ):
         pass
 
 
 def test_missing_programs_are_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match="apt-get install chromium"):
-        app.open_browser(None, which=lambda name: None)
+        serving.open_browser(None, which=lambda name: None)
     monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
     with pytest.raises(ModuleNotFoundError, match="pip install playwright"):
-        app.start_playwright()
-
-
-def test_fake_jobs_are_read_as_finished_ones(tmp_path) -> None:
-    keys = write_fake_runs(tmp_path, rows=50, classes=5)
-    written = write_fake_jobs(tmp_path, keys)
-    assert sorted(written.values(), reverse=True) == jobs.jobs(tmp_path)
-    found = {side: jobs.read(tmp_path, job) for side, job in written.items()}
-    assert [(side, job.side, job.state) for side, job in found.items()] == [("A", "A", "done"), ("B", "B", "done")]
-    assert [job.keys for job in found.values()] == [{0: keys[0]}, {0: keys[1]}]
-    assert {side: jobs.newest(tmp_path, side) for side in "AB"} == dict(written)
-    for job in found.values():
-        assert parse(BenchSpec, job.bench).seeds == (0,)
-    written_out = command_lines(found["A"].bench, found["B"].bench)
-    assert "toggles:\n  B:\n    posthoc.calibration.kind: temperature\n" in written_out
+        serving.start_playwright()
 
 
 def test_a_second_fake_pair_can_be_added(tmp_path) -> None:
     first = write_fake_runs(tmp_path, rows=60, classes=5)
     second = write_fake_runs(tmp_path, rows=60, classes=5, test_rows=57, number=3)
     assert len({*first, *second}) == 4
-    written = [write_fake_jobs(tmp_path, first), write_fake_jobs(tmp_path, second, 3)]
-    assert jobs.read(tmp_path, written[1]["B"]).keys == {0: second[1]}
-    assert jobs.read(tmp_path, written[0]["B"]).keys == {0: first[1]}
+    splits = {key: read_record(tmp_path, key).data.split for key in (*first, *second)}
+    assert (splits[first[0]], splits[second[1]]) == ("fake-0", "fake-3")
     for role, rows in (("select", 60), ("test", 57)):
         assert pair(tmp_path, [second[0]], [second[1]], role, resamples=20).comparison.n_rows == rows
 
@@ -230,21 +228,29 @@ def test_fake_runs_have_other_rows_in_the_test(tmp_path) -> None:
     assert not ids[0] & ids[1]
 
 
+WAITS = (
+    "ready", "first_paint", "usable", "toggle", "tab", "memory", "compare", "compare_again", "runs_first", "runs",
+    "runs_filter", "runs_sort", "map_50k", "map_250k", "thumbnails", "relabel",
+)  # fmt: skip
 SMALL = """
 import sys
-from frostbench.benchmarks.speed import __main__, app
+from frostbench.benchmarks.speed import __main__, app, data_tab
 app.ROWS, app.CLASSES = 400, 5
+data_tab.QUICK_SHARE = 100
 sys.exit(__main__.main(["app", "--quick"]))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not any(map(shutil.which, app.CHROMIUMS)), reason="needs a Chromium: apt-get install chromium")
+@pytest.mark.skipif(not any(map(shutil.which, serving.CHROMIUMS)), reason="needs a Chromium: apt-get install chromium")
 def test_the_page_is_measured_in_a_browser() -> None:
     # In a process of its own: a thread can drive only one playwright at a time.
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, timeout=300)
     found = [json.loads(text) for text in done.stdout.splitlines()]
-    assert [each["name"] for each in found] == [*FIGURES, *RUNS], done.stderr
+    names = [each["name"].partition(" ")[0] for each in found]
+    assert names == [f"app.{name}" for name in WAITS], done.stderr
     assert done.returncode == int(not all(each["ok"] for each in found))
-    # Nothing is shown before the server's first bytes, and the form comes after the first paint.
-    assert 0 < found[1]["ours"] < found[2]["ours"] < 120
+    # Nothing is shown before the server's first bytes, and the form is usable after the first paint.
+    ours = {name: each["ours"] for name, each in zip(names, found, strict=True)}
+    assert 0 < ours["app.first_paint"] < ours["app.usable"]
+    assert 50 < ours["app.memory"] < 4000

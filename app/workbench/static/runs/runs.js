@@ -41,6 +41,7 @@ function sort(key) {
 
 function show() {
   arrange();
+  table.element.style.setProperty("--rows", Math.max(1, state.shown.length));
   table.show(state.shown, { key: state.sort, down: state.down });
   showTools(show);
 }
