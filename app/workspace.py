@@ -62,6 +62,11 @@ class Workspace:
         found, _ = _below(self.root, int(time.monotonic() / SECONDS))
         return named + [name for name in map(str, found) if name not in named]
 
+    @staticmethod
+    def search_again() -> None:
+        """Search for caches and run stores at the next use, after one was made."""
+        _below.cache_clear()
+
     def other_stores(self) -> list[Path]:
         """Return the run stores below the root, except the page's own."""
         _, found = _below(self.root, int(time.monotonic() / SECONDS))
