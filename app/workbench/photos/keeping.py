@@ -19,6 +19,7 @@ from frostbench.app.workbench.photos.names import (
     PhotoError,
     describe_skipped,
     free_name,
+    unwrapped,
     wanted_parts,
 )
 from frostbench.embedcache.items import escape_name
@@ -128,7 +129,10 @@ class PhotoSets:
                 named = [(one, wanted_parts(one.filename)) for one in opened.infolist() if not one.is_dir()]
                 wanted = [(one, parts) for one, parts in named if parts is not None and not _is_link(one)]
                 self._check_zip([one for one, _ in wanted], found)
-                kept = sum(self._unpack(opened, one, parts, found) for one, parts in wanted)
+                inner = unwrapped([parts for _, parts in wanted])
+                kept = sum(
+                    self._unpack(opened, one, parts, found) for (one, _), parts in zip(wanted, inner, strict=True)
+                )
         # An encrypted member raises a RuntimeError, an unknown compression a NotImplementedError.
         except (BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
             raise PhotoError(f"The zip file cannot be read: {error}. Pack it again without a password.") from error

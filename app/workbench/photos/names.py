@@ -38,6 +38,17 @@ def wanted_parts(name: str) -> list[str] | None:
     return parts if is_wanted and not hidden else None
 
 
+def unwrapped(paths: list[list[str]]) -> list[list[str]]:
+    """Take away the folder that all files are in, as long as those that are left are in folders too.
+
+    >>> unwrapped([["set", "cats", "1.jpg"], ["set", "dogs", "1.jpg"]])
+    [['cats', '1.jpg'], ['dogs', '1.jpg']]
+    """
+    while paths and all(len(parts) > 2 and parts[0] == paths[0][0] for parts in paths):
+        paths = [parts[1:] for parts in paths]
+    return paths
+
+
 def describe_skipped(names: Iterable[str]) -> list[str]:
     """Return a sentence about files that were skipped, by ending; none if there are none.
 

@@ -96,7 +96,7 @@ def embed(request: EmbeddingRequest, progress: Progress, stop: Any) -> None:
 def _follow(events: Any, cache: Path, progress: Progress) -> None:
     from frostbench.embedcache.extraction.events import BatchDone, Finished, ShardDone, Started, Stopped
 
-    first, began = 0, time.perf_counter()
+    first, began, end = 0, time.perf_counter(), dict[str, Any]()
     for event in events:
         if isinstance(event, Started):
             first, began = event.n_done, time.perf_counter()
@@ -107,20 +107,27 @@ def _follow(events: Any, cache: Path, progress: Progress) -> None:
         elif isinstance(event, ShardDone):
             progress.show(done=event.n_done, kept=event.n_done)
         elif isinstance(event, Stopped):
-            progress.show(state="stopped", done=event.n_done, kept=event.n_done)
+            end = {"state": "stopped", "done": event.n_done, "kept": event.n_done}
         elif isinstance(event, Finished):
-            _finish(event, cache, progress)
+            end = _end_of(event, cache, progress.status.notes)
+    # Only now is the cache no longer locked, so that a page that reads this can resume at once.
+    progress.show(**end)
 
 
-def _finish(event: Any, cache: Path, progress: Progress) -> None:
+def _end_of(event: Any, cache: Path, notes: tuple[str, ...]) -> dict[str, Any]:
     from frostbench.embedcache.storage.state import read_quarantine
 
     bad = tuple((str(row["id"]), str(row["reason"])) for row in read_quarantine(cache)[:MOST_BAD])
-    notes = (*progress.status.notes, *event.remarks.sentences())
-    end: dict[str, Any] = {"done": event.n_listed, "kept": event.n_listed, "notes": notes}
-    end |= {"n_bad": event.n_bad, "bad": bad}
     error = "None of the photos could be read. Repair the files, then resume." if not event.n_ok else ""
-    progress.show(state="failed" if error else "done", error=error, **end)
+    return {
+        "state": "failed" if error else "done",
+        "error": error,
+        "done": event.n_listed,
+        "kept": event.n_listed,
+        "notes": (*notes, *event.remarks.sentences()),
+        "n_bad": event.n_bad,
+        "bad": bad,
+    }
 
 
 def _watch(folder: Path, progress: Progress) -> None:

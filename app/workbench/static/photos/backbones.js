@@ -46,7 +46,7 @@ export function backboneChoice(asked, images, onReady) {
       if (mine !== newest) return;
       if (found.error) throw new Error(found.error);
       const unread = found.unreadable ? ` ${count(found.unreadable, "file")} of these could not be read.` : "";
-      said.textContent = `About ${duration(found.seconds)} for ${count(images, "image")}: ${pace(found.rate)}, measured on ${found.measured}. ${found.column}.${unread}`;
+      said.textContent = `${count(images, "image")} will take ${duration(found.seconds)}: ${pace(found.rate)}, measured on ${found.measured}. ${found.column}.${unread}`;
       onReady(backbone);
     } catch (error) {
       if (mine !== newest) return;

@@ -13,8 +13,8 @@ export async function addPhotos(problems = []) {
   const about = await api("photos"), part = name => h("div", { "data-part": name });
   const [embedding, where, plan] = ["embedding", "where", "plan"].map(part);
   const back = about.caches ? h("a", { class: "btn", href: "/data" }, "Back to the data") : null;
-  const intro = about.caches ? null : h("p", {}, `There is no data set below ${about.root} yet. Photos become one in three steps: name them, choose a backbone, wait.`);
-  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Add photos"), h("span", { class: "grow" }), back), ...[intro, ...problems.map(text => h("p", { class: "wrong" }, text))].filter(Boolean), embedding, where, plan);
+  const intro = h("p", { hidden: true }, `There is no data set below ${about.root} yet. Photos become one in three steps: name them, choose a backbone, wait.`);
+  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Add photos"), h("span", { class: "grow" }), back), intro, ...problems.map(text => h("p", { class: "wrong" }, text)), embedding, where, plan);
 
   function choose(folder) {
     renew(plan, planCard(about, folder, found => { plan.replaceChildren(); show(found); watch(); }));
@@ -23,6 +23,7 @@ export async function addPhotos(problems = []) {
 
   function show(found) {
     renew(embedding, ...(found ? [progressCard(found, act)] : []));
+    intro.hidden = Boolean(about.caches || found);
     where.hidden = plan.hidden = isRunning(found);
     main.dataset.photos = found?.state ?? "none";
   }

@@ -39,25 +39,33 @@ export function sorted(files, { suffixes, manifests }) {
   return { send: isListed ? [...send, ...loose] : send, loose: isListed ? [] : loose, others };
 }
 
+/** Take away the folder that all files are in, as long as those that are left are in folders too. */
+export function unwrapped(files) {
+  const parts = files.map(({ path }) => path.split("/")), first = parts[0]?.[0];
+  if (!files.length || !parts.every(one => one.length > 2 && one[0] === first)) return files;
+  return unwrapped(files.map(({ file, path }) => ({ file, path: path.slice(first.length + 1) })));
+}
+
 /** Return a name for a set of files: their common folder, or that of the first zip file. */
 export function nameOf(files) {
   const first = files[0].path.split("/");
   return first.length > 1 ? first[0] : first[0].replace(/\.[^.]*$/, "");
 }
 
-/** Send files into a set; `onStep` is called with the number of those done. Returns { kept, notes }. */
+/** Send files into a set; `onStep` is called with the number of those done. Returns { kept, notes, errors }. */
 export async function send(set, files, onStep) {
-  const waiting = [...files], notes = [];
-  let kept = 0, done = 0, errors = 0;
+  const waiting = [...files], notes = [], errors = [];
+  let kept = 0, done = 0;
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (waiting.length && errors < MOST_ERRORS) {
+    while (waiting.length && errors.length < MOST_ERRORS) {
       const reply = await sendOne(set, waiting.shift());
-      if (reply.error) { errors += 1; notes.push(reply.error); } else { kept += reply.kept; notes.push(...reply.notes); }
+      if (reply.error) errors.push(reply.error);
+      else { kept += reply.kept; notes.push(...reply.notes); }
       onStep(done += 1);
     }
   }));
-  if (waiting.length) notes.push(`After ${MOST_ERRORS} errors, ${waiting.length.toLocaleString("en")} files were not sent.`);
-  return { kept, notes };
+  if (waiting.length) errors.push(`After ${MOST_ERRORS} errors, ${waiting.length.toLocaleString("en")} files were not sent.`);
+  return { kept, notes, errors };
 }
 
 async function sendOne(set, { file, path }) {

@@ -2,9 +2,9 @@
 import { api } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count, h } from "../shared/dom.js";
-import { chosen, dropped, nameOf, send, sorted } from "./sending.js";
+import { chosen, dropped, nameOf, send, sorted, unwrapped } from "./sending.js";
 
-const main = document.querySelector("#main"), MOST_NOTES = 6;
+const main = document.querySelector("#main"), MOST_ERRORS = 6;
 let set = "";
 
 /** Return the card; `onFolder` is called with a folder of photos, relative to that of the page. */
@@ -30,24 +30,24 @@ function uploadArea(about, onFolder) {
 /** Upload files; return the folder of the set, or null if there is nothing to look at. */
 async function upload(files, about, label, status) {
   const { send: filed, loose, others } = sorted(files, about), skipped = [...others].map(([ending, number]) => `${number} ${ending}`).join(", ");
-  const notes = skipped ? [`Files that are no readable images were skipped: ${skipped}.`] : [], name = label.value.trim();
+  const note = skipped ? [h("p", {}, `Files that are no readable images were skipped: ${skipped}.`)] : [], name = label.value.trim();
   const wrong = loose.length && (!name || /[/\\]/.test(name)) ? `${count(loose.length, "photo is", "photos are")} in no folder: name their class below${name ? ", without a slash" : ""}, or choose a folder with one sub-folder per class.` : "";
   label.toggleAttribute("aria-invalid", Boolean(wrong));
   if (wrong) { label.setAttribute("aria-invalid", "true"); label.focus(); }
-  const all = wrong ? [] : [...filed, ...loose.map(({ file, path }) => ({ file, path: `${name}/${path}` }))];
-  if (!all.length) { tell(status, wrong || "There is no photo among these files.", notes); return null; }
+  const all = wrong ? [] : [...unwrapped(filed), ...loose.map(({ file, path }) => ({ file, path: `${name}/${path}` }))];
+  if (!all.length) { tell(status, wrong || "There is no photo among these files.", note, []); return null; }
   main.dataset.photos = "sending";
-  set ||= (await api("photos-begin", { name: nameOf(all) })).set;
+  set ||= (await api("photos-begin", { name: nameOf([...filed, ...all]) })).set;
   const say = done => status.replaceChildren(`Uploading ${done.toLocaleString("en")} of ${count(all.length, "file")} …`);
   say(0);
   const sent = await send(set, all, say);
   main.dataset.photos = "none";
-  tell(status, `${count(sent.kept, "file is", "files are")} kept in ${set}.`, [...notes, ...sent.notes]);
+  tell(status, `${count(sent.kept, "file is", "files are")} kept in ${set}.`, [...note, ...sent.notes.map(text => h("p", {}, text))], sent.errors);
   return sent.kept ? set : null;
 }
 
-function tell(status, text, notes) {
-  const rest = notes.length - MOST_NOTES;
-  status.replaceChildren(h("p", {}, text), ...notes.slice(0, MOST_NOTES).map(note => h("p", { class: "wrong" }, note)), rest > 0 ? h("p", { class: "wrong" }, `${rest} more like these.`) : "");
+function tell(status, text, notes, errors) {
+  const rest = errors.length - MOST_ERRORS;
+  status.replaceChildren(h("p", {}, text), ...notes, ...errors.slice(0, MOST_ERRORS).map(error => h("p", { class: "wrong" }, error)), rest > 0 ? h("p", { class: "wrong" }, `${rest} more like these.`) : "");
   announce(text);
 }
