@@ -38,7 +38,8 @@ class Workspace:
     """Folders where the page finds caches and runs, and the store for its own runs.
 
     A browser can make the page read files below the root (after resolving links) and the caches, store and plugins
-    named at the start. It cannot make the page read other files or fetch anything from the network.
+    named at the start. It cannot make the page read other files. The only thing that it can make the page
+    fetch from the network is the weights of a backbone that a person names when adding photos.
 
     Attributes:
         root: folder that is searched for caches and run stores.

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import stat
 import threading
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ class PhotoSets:
                     self._unpack(opened, one, parts, found) for (one, _), parts in zip(wanted, inner, strict=True)
                 )
         # An encrypted member raises a RuntimeError, an unknown compression a NotImplementedError.
-        except (BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+        except (BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
             raise PhotoError(f"The zip file cannot be read: {error}. Pack it again without a password.") from error
         taken = {one.filename for one, _ in wanted}
         notes = describe_skipped(one.filename for one, _ in named if one.filename not in taken)

@@ -236,3 +236,11 @@ def test_a_zip_file_that_states_a_smaller_size_than_it_unpacks_to_is_refused(cli
         content[start : start + 4] = (10).to_bytes(4, "little")
     assert "The zip file cannot be read" in give(client, key, "a.zip", bytes(content)).json()["error"]
     assert kept(root) == []
+
+
+def test_a_zip_file_with_damaged_bytes_is_refused(client, root, key):
+    content = bytearray(packed({"cats/1.png": os.urandom(500) + bytes(5000)}))
+    start = content.index(b"PK\3\4") + 30 + len("cats/1.png")
+    content[start : start + 40] = b"\xff" * 40
+    assert "The zip file cannot be read" in give(client, key, "a.zip", bytes(content)).json()["error"]
+    assert kept(root) == []

@@ -14,6 +14,7 @@ export function backboneChoice(asked, images, onReady) {
   const load = h("button", { class: "btn", type: "button", click: () => measure(select.value === OTHER ? text.value.trim() : select.value) }, "Load it and measure the time");
   const more = h("div", { class: "line", hidden: true }, text, load, h("small", {}, "Weights that are not on this machine are downloaded from Hugging Face."));
   let known = [], newest = 0;
+  main.dataset.measured = "no";
 
   async function fill() {
     known = (await later("photos-backbones")).backbones;

@@ -6,13 +6,15 @@ import { duration, pace } from "./words.js";
 
 const WAITING = { starting: "Starting …", listing: "Listing the photos …", loading: "Loading the backbone …" };
 
+let isOpen = false;
+
 /** Return whether an embedding is going on. */
 export const isRunning = found => found !== null && ["starting", "listing", "loading", "embedding"].includes(found.state);
 
 /** Return the card; `act` is called with stop, resume or forget. */
 export function progressCard(found, act) {
   const { request, notes, command } = found;
-  const lines = notes.length ? h("details", {}, h("summary", {}, count(notes.length, "note")), h("ul", { class: "notes" }, notes.map(text => h("li", {}, text)))) : null;
+  const lines = notes.length ? h("details", { open: isOpen, toggle: event => { isOpen = event.target.open; } }, h("summary", {}, count(notes.length, "note")), h("ul", { class: "notes" }, notes.map(text => h("li", {}, text)))) : null;
   const line = command ? h("p", { class: "command" }, "On the command line, in the folder of the page: ", h("code", {}, command), " ", copyButton("Copy", command)) : null;
   return h("section", { class: "card embedding", "aria-labelledby": "embedding", "data-embedding": found.state }, h("header", {}, h("h2", { id: "embedding" }, titleOf(found)), h("span", { class: "chip soft" }, request.backbone)), ...bodyOf(found, button(act)), lines, badTable(found), line);
 }
