@@ -40,7 +40,8 @@ class Workspace:
     """Folders where the page finds caches and runs, and the store for its own runs.
 
     A browser can make the page read files below the root (after resolving links) and the caches, store and plugins
-    named at the start. It cannot make the page read other files or fetch anything from the network.
+    named at the start. It cannot make the page read other files. The only thing that it can make the page
+    fetch from the network is the weights of a backbone that a person names when adding photos.
 
     Attributes:
         root: folder that is searched for caches and run stores.
@@ -63,6 +64,11 @@ class Workspace:
         named = [str(path) for path in self.named]
         found, _ = _below(self.root, int(time.monotonic() / SECONDS))
         return named + [name for name in map(str, found) if name not in named]
+
+    @staticmethod
+    def search_again() -> None:
+        """Search for caches and run stores at the next use, after one was made."""
+        _below.cache_clear()
 
     def other_stores(self) -> list[Path]:
         """Return the run stores below the root, except the page's own."""

@@ -43,7 +43,7 @@ def embed_listing(
     """
     members = backbone_group(backbone)
     print_recipe(members)
-    _check_disk(members, len(listing.items), cache, agreed)
+    check_disk(members, len(listing.items), cache, agreed)
     events = extract(
         listing,
         members,
@@ -89,7 +89,7 @@ def _print_part(cache: Path, part: PartFinished) -> None:
     _note_remarks(part.remarks)
 
 
-def _check_disk(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
+def check_disk(members: BackboneGroup, images: int, cache: Path, agreed: bool) -> None:
     """Print the size of the vectors, check that they fit on the disk, and ask before patch tokens are stored.
 
     Raises:

@@ -38,7 +38,8 @@ def document(tab: str, token: str) -> str:
 <body><a class="skip" href="#main">Skip to the content</a>
 <header class="top"><div class="in"><a class="brand" href="/">{_ICON} Frostbench</a>
 <nav class="tabs" aria-label="Tabs">{links}</nav>
-<span class="grow"></span><a id="job-pill" class="chip job" href="/train#jobs" hidden></a>
+<span class="grow"></span><a id="photos-pill" class="chip job" href="/data?add=1" hidden></a>
+<a id="job-pill" class="chip job" href="/train#jobs" hidden></a>
 <button id="theme" class="icon" type="button" aria-label="Switch between light and dark">◐</button></div></header>
 <div id="alert" class="alert" role="alert" hidden></div><div id="live" class="hidden" aria-live="polite"></div>
 <main id="main" data-state="loading"><div class="head"><h1>{escape(tab)}</h1></div></main></body></html>

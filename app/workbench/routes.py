@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from frostbench.app.workbench.addresses import ANSWERS, FILES, FIRST, PICTURES, PREDICTED_PICTURES, UPLOADS
+from frostbench.app.workbench.addresses import ANSWERS, FILES, FIRST, PHOTOS, PICTURES, PREDICTED_PICTURES, UPLOADS
 from frostbench.app.workbench.documents import TABS, document
 from frostbench.app.workspace import Workspace
 
@@ -56,6 +56,7 @@ class Workbench:
             Route(PREDICTED_PICTURES, lambda request: self.handlers.predicted_picture(request)),
             Route(FILES + "/{name}", lambda request: self.handlers.file(request)),
             Route(UPLOADS, self._upload, methods=["POST"]),
+            Route(PHOTOS, self._keep_photo, methods=["POST"]),
             Route(ANSWERS + "/{name}", self._answer, methods=["GET", "POST"]),
         ]
 
@@ -84,6 +85,10 @@ class Workbench:
     async def _upload(self, request: Request) -> Response:
         handlers = await run_in_threadpool(lambda: self.handlers)
         return await handlers.upload(request)
+
+    async def _keep_photo(self, request: Request) -> Response:
+        handlers = await run_in_threadpool(lambda: self.handlers)
+        return await handlers.keep_photo(request)
 
     async def _answer(self, request: Request) -> Response:
         name, answers = request.path_params["name"], await run_in_threadpool(lambda: self.handlers.answers)

@@ -1,6 +1,7 @@
 """Receives images, one by one or in a zip file, for the tab Predict."""
 
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path, PurePosixPath
@@ -72,7 +73,7 @@ def unpack(packed: Path, uploads: Uploads) -> dict[str, Any]:
             kept = [{"id": uploads.keep(one.filename, opened.read(one)), "name": one.filename} for one in wanted]
             others = Counter(_kind(one) for one in opened.infolist() if not one.is_dir() and not _is_image(one))
     # An encrypted member raises a RuntimeError, an unknown compression a NotImplementedError.
-    except (BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
+    except (BadZipFile, RuntimeError, NotImplementedError, EOFError, zlib.error) as error:
         raise UploadError(f"The zip file cannot be read: {error}. Pack it again without a password.") from error
     skipped = ", ".join(f"{number} {kind}" for kind, number in others.most_common(3))
     return {"images": kept, "notes": [f"Files that are no images were skipped: {skipped}."] if others else []}

@@ -163,7 +163,7 @@ def test_weights_are_of_one_backbone(frostbench, photos, tmp_path):
 
 
 def test_patch_tokens_need_confirmation(tmp_path, capsys):
-    from frostbench.app.actions.embedding import _check_disk
+    from frostbench.app.actions.embedding import check_disk
     from frostbench.embedcache.extraction.backbone_group import backbone_group
 
     class Tokens:
@@ -174,10 +174,10 @@ def test_patch_tokens_need_confirmation(tmp_path, capsys):
     with pytest.raises(
         ValueError, match=r"Patch tokens take 14.4 MiB of the 14.4 MiB\. Storing them needs confirmation: add --yes"
     ):
-        _check_disk(members, 100, tmp_path, agreed=False)
-    _check_disk(members, 100, tmp_path, agreed=True)
+        check_disk(members, 100, tmp_path, agreed=False)
+    check_disk(members, 100, tmp_path, agreed=True)
     with pytest.raises(ValueError, match=r"The vectors need .* of disk space, but only"):
-        _check_disk(members, 10**12, tmp_path, agreed=True)
+        check_disk(members, 10**12, tmp_path, agreed=True)
 
 
 def test_view_sets_are_made_listed_and_trained_on(frostbench, small_cache, tmp_path):

@@ -18,13 +18,21 @@ from frostbench.app.workbench.requests import RequestError
 MODULES = "frostbench.app.workbench"
 """Package of the functions that are called; only the process imports their modules."""
 IDLE_SECONDS = 600.0
+ENDED = (
+    "The process that predicts has ended, perhaps because memory was short. Predict again with fewer or smaller images."
+)
 WATCH_SECONDS = 2.0
 
 
 class PredictionProcess:
-    """Runs functions of the page in one process, one after another."""
+    """Runs functions of the page in one process, one after another.
 
-    def __init__(self) -> None:
+    Args:
+        ended: message for when the process has ended by itself.
+    """
+
+    def __init__(self, ended: str = ENDED) -> None:
+        self._ended = ended
         self._pool: ProcessPoolExecutor | None = None
         self._calls = 0
         self._lock = threading.Lock()
@@ -44,10 +52,7 @@ class PredictionProcess:
             return pool.submit(_run, name, *arguments).result()
         except BrokenProcessPool as error:
             self.end(pool)
-            raise RequestError(
-                "The process that predicts has ended, perhaps because memory was short. Predict again with fewer "
-                "or smaller images."
-            ) from error
+            raise RequestError(self._ended) from error
         finally:
             self._end_later()
 

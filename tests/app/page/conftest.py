@@ -98,10 +98,13 @@ def digits(tmp_path_factory):
     return root
 
 
+WORKERS = ("frostbench.app.worker", "frostbench.app.workbench.photos.worker")
+
+
 @contextmanager
-def served(digits, folder):
-    """Run a server in a folder with two caches of the same images; kill it and its workers at the end."""
-    for name in ("digits", "copy"):
+def served(digits, folder, caches=("digits", "copy")):
+    """Run a server in a folder with caches of the same images; kill it and its workers at the end."""
+    for name in caches:
         if not (folder / name).exists():
             shutil.copytree(digits / "digits", folder / name)
     server = Server(folder, free_port())
@@ -111,7 +114,7 @@ def served(digits, folder):
     finally:
         server.kill()
         for process in psutil.process_iter(["cmdline", "cwd"]):
-            if process.info["cwd"] == str(folder) and "frostbench.app.worker" in (process.info["cmdline"] or []):
+            if process.info["cwd"] == str(folder) and not set(WORKERS).isdisjoint(process.info["cmdline"] or []):
                 process.kill()
 
 

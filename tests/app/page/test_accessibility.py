@@ -7,7 +7,16 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 SERIOUS = ("serious", "critical")
-TABS = ("data?cache=digits", "images?cache=digits", "train?a=plain&b=ridge", "runs", "compare", "predict", "export")
+TABS = (
+    "data?cache=digits",
+    "data?add=1",
+    "images?cache=digits",
+    "train?a=plain&b=ridge",
+    "runs",
+    "compare",
+    "predict",
+    "export",
+)
 
 
 def check(page):

@@ -1,5 +1,6 @@
 """Uploads of images and zip files, without a browser."""
 
+import os
 import re
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -129,3 +130,10 @@ def test_a_zip_file_with_a_password_is_refused(client):
     for start in (content.index(b"PK\3\4") + 6, content.index(b"PK\1\2") + 8):
         content[start] |= 1
     assert "Pack it again without a password." in give(client, bytes(content), "a.zip").json()["error"]
+
+
+def test_a_zip_file_with_damaged_bytes_is_refused(client):
+    content = bytearray(packed({"cats/1.png": os.urandom(500) + bytes(5000)}))
+    start = content.index(b"PK\3\4") + 30 + len("cats/1.png")
+    content[start : start + 40] = b"\xff" * 40
+    assert "The zip file cannot be read" in give(client, bytes(content), "a.zip").json()["error"]

@@ -128,7 +128,7 @@ def test_keys_that_do_not_exist_are_an_error(client, bench, key):
 
 
 def test_jobs_are_summarised(client):
-    assert client.get("/frostbench/api/jobs").json() == {"unfinished": 0, "share": 0, "text": ""}
+    assert client.get("/frostbench/api/jobs").json() == {"unfinished": 0, "share": 0, "text": "", "embedding": None}
 
 
 def test_unknown_data_broken_json_and_large_bodies_are_refused(client, monkeypatch):

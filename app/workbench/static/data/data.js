@@ -3,6 +3,7 @@ import { later } from "../shared/api.js";
 import { fail } from "../shared/bar.js";
 import { h } from "../shared/dom.js";
 import { heading, openDataSet } from "../dataset/opening.js";
+import { addPhotos } from "../photos/photos.js";
 import { state, takeChecks, watch } from "../dataset/state.js";
 import { classCard } from "./classes.js";
 import { mapCard } from "./map.js";
@@ -17,7 +18,7 @@ function drawPage(caches) {
   const map = mapCard(choose), classes = classCard(choose), queue = queueCard(), overview = h("div");
   const redraw = () => { overview.replaceChildren(tiles(queue.start)); classes.show(); queue.show(); map.show(); chosen.show(); };
   const problem = state.overview.split_problem;
-  main.replaceChildren(heading(caches, h("a", { class: "btn primary", href: `/train?${new URLSearchParams({ data: state.cache })}` }, "Train")), ...(problem ? [h("p", { class: "alert" }, problem)] : []), overview, h("div", { class: "beside" }, map.element, classes.element), chosen.element, queue.element);
+  main.replaceChildren(heading(caches, h("a", { class: "btn", href: "/data?add=1" }, "Add photos"), h("a", { class: "btn primary", href: `/train?${new URLSearchParams({ data: state.cache })}` }, "Train")), ...(problem ? [h("p", { class: "alert" }, problem)] : []), overview, h("div", { class: "beside" }, map.element, classes.element), chosen.element, queue.element);
   watch(redraw);
   redraw();
   return { map, redraw };
@@ -33,7 +34,8 @@ async function fillChecks({ redraw }) {
 
 async function start() {
   try {
-    const caches = await openDataSet("Data");
+    if (new URLSearchParams(location.search).has("add")) { await addPhotos(); return; }
+    const caches = await openDataSet(({ problems }) => addPhotos(problems));
     if (!caches) return;
     const page = drawPage(caches);
     main.dataset.state = "ready";

@@ -6,10 +6,10 @@ import { short, state, takeOverview } from "./state.js";
 
 const main = document.querySelector("#main");
 
-/** Read the data set of the address, or the first one; returns the caches, or null where there is none and the page says so. */
-export async function openDataSet(title) {
+/** Read the data set of the address, or the first one; returns the caches, or null where there is none: then `whenEmpty` is called with the reply. */
+export async function openDataSet(whenEmpty) {
   const reply = await api("caches"), query = new URLSearchParams(location.search), asked = query.get("cache");
-  if (!reply.caches.length) { empty(title, reply); return null; }
+  if (!reply.caches.length) { await whenEmpty(reply); return null; }
   if (reply.problems.length) fail(new Error(reply.problems.join(" ")));
   if (asked && !reply.caches.some(({ cache }) => cache === asked)) fail(new Error(`There is no finished cache ${asked} here; the first one is shown.`));
   state.cache = reply.caches.find(({ cache }) => cache === asked)?.cache ?? reply.caches[0].cache;
@@ -28,8 +28,9 @@ export function heading(caches, ...more) {
   return h("div", { class: "head" }, h("h1", {}, short(state.cache)), ...columns, h("span", { class: "grow" }), caches.length > 1 ? choice : null, ...more);
 }
 
-function empty(title, { root, problems }) {
+/** Say that there is no data set, and how to make one. */
+export function sayEmpty(title, { root, problems }) {
   const why = problems.length ? h("p", {}, problems.join(" ")) : null;
-  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, title)), h("section", { class: "card empty" }, h("p", {}, `There is no finished cache below ${root}. Make one from a folder with a sub-folder of images per class:`), h("pre", {}, "frostbench embed PHOTOS CACHE"), why));
+  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, title)), h("section", { class: "card empty" }, h("p", {}, `There is no finished data set below ${root}.`), h("p", {}, h("a", { class: "btn primary", href: "/data?add=1" }, "Add photos")), why));
   main.dataset.state = "ready";
 }

@@ -3,7 +3,7 @@ import { api, later } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count, h, middle, renew } from "../shared/dom.js";
 import { inspect } from "../dataset/inspector.js";
-import { heading, openDataSet } from "../dataset/opening.js";
+import { heading, openDataSet, sayEmpty } from "../dataset/opening.js";
 import { pickClass } from "../dataset/picker.js";
 import { canUndo, save, undo } from "../dataset/saving.js";
 import { className, labelOf, roleOf, state, takeChecks, watch } from "../dataset/state.js";
@@ -79,7 +79,7 @@ function drawTools() {
 
 async function start() {
   try {
-    const caches = await openDataSet("Images");
+    const caches = await openDataSet(reply => sayEmpty("Images", reply));
     if (!caches) return;
     readFilters();
     const all = await api("runs");

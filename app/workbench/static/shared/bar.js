@@ -3,7 +3,7 @@ import { api } from "./api.js";
 import { h } from "./dom.js";
 
 const THEME = "frostbench_theme", PERIOD = 2000;
-const pill = document.querySelector("#job-pill"), live = document.querySelector("#live");
+const pill = document.querySelector("#job-pill"), photos = document.querySelector("#photos-pill"), live = document.querySelector("#live");
 
 /** Tell users of screen readers what has changed. */
 export function announce(text) { live.textContent = text; }
@@ -25,13 +25,17 @@ document.querySelector("#theme").addEventListener("click", () => {
   theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 });
 
+const bar = share => h("span", { class: "bar", "aria-hidden": "true" }, h("i", { style: `width:${share}%` }));
+
 async function jobs() {
   if (document.hidden) return;
   try {
-    const { unfinished, share, text } = await api("jobs");
+    const { unfinished, share, text, embedding } = await api("jobs");
     pill.hidden = !unfinished;
-    pill.replaceChildren(h("span", { class: "bar", "aria-hidden": "true" }, h("i", { style: `width:${share}%` })), h("b", {}, `${unfinished} training`, h("span", { class: "hidden" }, " or waiting")), text ? ` ${text}` : "");
-  } catch { pill.hidden = true; }
+    photos.hidden = !embedding;
+    pill.replaceChildren(bar(share), h("b", {}, `${unfinished} training`, h("span", { class: "hidden" }, " or waiting")), text ? ` ${text}` : "");
+    if (embedding) photos.replaceChildren(bar(embedding.share), h("b", {}, "embedding"), ` ${embedding.text || `${embedding.share} %`}`);
+  } catch { pill.hidden = photos.hidden = true; }
 }
 
 jobs();
