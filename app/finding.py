@@ -1,12 +1,12 @@
 """Finding runs that already exist, in the page's store or in another store below its folder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from frostbench.app.workspace import Workspace
-from frostbench.benchmarks.runs.keys import known_keys
+from frostbench.benchmarks.runs.keys import known_keys, known_keys_by_row
 from frostbench.benchmarks.runs.store import is_finished
 from frostbench.benchmarks.runs.taking_over import take_over
 from frostbench.benchmarks.settings.parsing import parse
@@ -26,6 +26,25 @@ def keys_of(bench: Mapping[str, Any]) -> dict[int, str]:
         return known_keys(spec, _table(Path(cache), (Path(cache) / "manifest.json").stat().st_mtime_ns))
     except (ValueError, OSError):
         return {}
+
+
+def keys_by_row(bench: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the run keys of a bench on one cache, one per seed, by row; an empty dict as in `keys_of`."""
+    try:
+        spec = parse(BenchSpec, dict(bench))
+        (cache,) = spec.caches
+        return known_keys_by_row(spec, _table(Path(cache), (Path(cache) / "manifest.json").stat().st_mtime_ns))
+    except (ValueError, OSError):
+        return {}
+
+
+def numbered(keys: Mapping[str, Sequence[str]]) -> dict[int, str]:
+    """Return the run keys of a bench's rows by number, row after row.
+
+    >>> numbered({"a": ("k0", "k1"), "b": ("k2",)})
+    {0: 'k0', 1: 'k1', 2: 'k2'}
+    """
+    return dict(enumerate(key for row in keys.values() for key in row))
 
 
 @lru_cache(maxsize=2)
