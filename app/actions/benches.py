@@ -91,9 +91,7 @@ def print_plan(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto", r
     """
     seconds, count = 0.0, 0
     for part in planned_rounds(bench, rounds) if rounds else ():
-        print(
-            f"round {part.number} of {part.rounds}: {with_noun(part.settings, 'setting')}, {with_noun(part.epochs, 'epoch')}"
-        )
+        print(round_title(part))
         for plan in plan_bench(part.bench, device, stream):
             print(format_plan(plan))
             seconds, count = seconds + plan.seconds, count + 1

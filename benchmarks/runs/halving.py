@@ -60,7 +60,10 @@ def first_round(bench: BenchSpec, rounds: int) -> Round:
             a setting is not allowed with fewer epochs.
         ValueError: options of a setting conflict.
     """
-    rows = rows_of(bench)
+    return _first(bench, rounds, rows_of(bench))
+
+
+def _first(bench: BenchSpec, rounds: int, rows: Sequence[Row]) -> Round:
     names = {row.row for row in rows}
     if len(bench.caches) != 1 or len(names) != 1 or rounds < 2:
         raise SettingsError(
@@ -120,7 +123,8 @@ def planned_rounds(bench: BenchSpec, rounds: int) -> tuple[Round, ...]:
     Raises:
         SettingsError: as in `first_round`.
     """
-    found, rows = [first_round(bench, rounds)], rows_of(bench)
+    rows = rows_of(bench)
+    found = [_first(bench, rounds, rows)]
     for number in range(2, rounds + 1):
         found.append(_round(bench, number, rounds, rows[: math.ceil(found[-1].settings / FACTOR)]))
     return tuple(found)
