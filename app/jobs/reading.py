@@ -68,7 +68,8 @@ def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) 
 def _default_message(status: Status, ahead: int) -> str:
     if status.state == "queued":
         return waiting_message(ahead)
-    return LOADING if status.state == "running" and status.seed_number == 0 else ""
+    is_loading = status.state == "running" and status.seed_number == 0 and status.share is None
+    return LOADING if is_loading else ""
 
 
 def jobs(store: Path) -> list[str]:

@@ -66,7 +66,7 @@ def as_tree(job: Job) -> dict[str, Any]:
 
 
 def _is_choosing(job: Job) -> bool:
-    return job.state == "running" and job.epoch == 0 and bool(job.message)
+    return job.state == "running" and job.epoch == 0 and job.share is None and bool(job.message)
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _settings(job: Job) -> dict[str, Any]:
 def _about(bench: Mapping[str, Any], rounds: int) -> str:
     """Return what an experiment tries, in words; "" for a side."""
     if toggles := bench.get("toggles"):
-        return f"A and {with_noun(len(toggles), 'change')}: {'; '.join(map(str, toggles))}"
+        return f"{with_noun(1 + len(toggles), 'setting')}: A; {'; '.join(map(str, toggles))}"
     tune = next(iter(bench.get("tune", {}).values()), None)
     if not tune:
         return ""

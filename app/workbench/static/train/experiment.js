@@ -1,4 +1,4 @@
-// What an experiment would train, in lines: its settings, what exists already, what is left out, and its rounds.
+// What an experiment would train, in lines: how much, what exists already, what is left out, its rounds and settings.
 import { count, h } from "../shared/dom.js";
 
 /** Whether all runs of a plan exist already. */
@@ -9,10 +9,13 @@ export function planLines(kind, plan) {
   if (plan.problems.length) return [];
   const total = h("li", {}, h("b", {}, `${count(plan.rows.length, "setting")} × ${count(plan.seeds, "seed")}: `), totalText(plan));
   const rounds = plan.rounds.map(({ settings, epochs }, i) => h("li", {}, `Round ${i + 1}: ${count(settings, "setting")} for ${count(epochs, "epoch")}`));
-  const rows = plan.rows.map(({ name, found }) => h("li", {}, name, found ? h("small", {}, ` ${found} of ${count(plan.seeds, "run")} there already`) : []));
   const skipped = plan.skipped.map(({ name, reason }) => h("li", { class: "skipped" }, h("b", {}, kind === "changes" ? `Not alone: ${name}. ` : `${name}. `), reason));
-  const open = kind === "changes";
-  return [total, ...rounds, ...skipped, h("li", {}, h("details", { open }, h("summary", {}, "The settings"), h("ul", { class: "settings" }, rows)))];
+  return [total, ...rounds, ...skipped];
+}
+
+/** Return the settings of a plan by name, with the runs that exist already. */
+export function planSettings(plan) {
+  return plan.rows.map(({ name, found }) => h("li", {}, name, found ? h("small", {}, ` ${found} of ${count(plan.seeds, "run")} there already`) : []));
 }
 
 function totalText({ runs, found, unknown, rounds }) {

@@ -2,7 +2,7 @@
 import { ApiError, api } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count, h } from "../shared/dom.js";
-import { isFound, planLines } from "./experiment.js";
+import { isFound, planLines, planSettings } from "./experiment.js";
 import { differences, form, fromText, isAuto, request } from "./form.js";
 import { duration } from "./jobs.js";
 import { searchPanel, searchRequest } from "./search.js";
@@ -19,6 +19,7 @@ export function runPanel({ change, started }) {
   const seedsError = h("p", { class: "error", id: "seeds-error", hidden: true });
   const lines = h("ul", { class: "plan" }), reason = h("p", { class: "error", id: "reason", role: "status" });
   const button = h("button", { class: "btn primary", type: "button", disabled: true, "aria-describedby": "reason", click: start }, "Train A and B");
+  const settings = h("ul", { class: "settings", tabindex: "0", "aria-label": "The settings" }), settingsBox = h("details", { hidden: true }, h("summary", {}, "The settings"), settings);
   const commands = h("pre", { tabindex: "0" });
   const copy = h("button", { class: "btn small", type: "button", click: () => navigator.clipboard.writeText(commands.textContent).then(() => announce("The commands are copied."), fail) }, "Copy");
   const radios = Object.entries(CHOICES).map(([key, { title }]) => h("label", {}, h("input", { type: "radio", name: "what", value: key, checked: key === what, change: () => { what = key; panel.element.hidden = what !== "search"; change("chosen"); } }), title));
@@ -28,7 +29,7 @@ export function runPanel({ change, started }) {
     h("div", { class: "inside" }, h("div", { class: "what", role: "group", "aria-label": "What to train" }, radios), panel.element,
       h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Seeds "), h("small", { id: "seeds-help" }, "runs per side: a verdict needs two, better five")), seeds), seedsError,
       lines, reason, button, h("small", {}, "Jobs go on when this page is closed."),
-      h("details", {}, h("summary", {}, "The same on the command line"), commands, copy)));
+      settingsBox, h("details", {}, h("summary", {}, "The same on the command line"), commands, copy)));
 
   function wait(text) {
     element.dataset.state = "asking";
@@ -70,6 +71,8 @@ export function runPanel({ change, started }) {
     button.disabled = plan.problems.length > 0;
     commands.textContent = plan.commands;
     panel.mark(plan.fields ?? {});
+    settingsBox.hidden = !plan.rows?.length;
+    settings.replaceChildren(...planSettings({ rows: [], ...plan }));
     if (isExperiment(what)) {
       lines.replaceChildren(...planLines(what, plan), ...plan.problems.length ? [] : [h("li", { class: "time" }, timeText())]);
       return;

@@ -56,12 +56,12 @@ export function searchPanel(change) {
   const trialsError = h("p", { class: "error", id: "trials-error", hidden: true });
   const trialsLine = h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Trials "), h("small", {}, "settings to draw; always the same ones, and more add to them")), trials);
   const rounds = h("select", { class: "field", "aria-label": "Successive halving", change: () => { search.rounds = Number(rounds.value); change("chosen"); } },
-    h("option", { value: "0" }, "Train all settings in full"), [2, 3, 4, 5].map(number => h("option", { value: number }, `Halving: ${number} rounds`)));
+    h("option", { value: "0" }, "All in full"), [2, 3, 4, 5].map(number => h("option", { value: number }, `Halving: ${number} rounds`)));
   const roundsError = h("p", { class: "error", hidden: true });
   const list = h("ul", { class: "tried" }), add = h("select", { class: "field", "aria-label": "Add an option to the search", change: () => { if (add.value) added(add.value); } });
   const element = h("div", { class: "search", hidden: true },
     h("small", {}, "Tries values of some options of B. The best is the one with the highest macro F1 on the validation images; test images take no part."),
-    list, add, method, trialsLine, trialsError, rounds, h("small", {}, "Halving trains all briefly, then the best third three times as long, and so on."), roundsError);
+    list, add, h("div", { class: "drawn" }, method, rounds), trialsLine, trialsError, h("small", {}, "Halving trains all briefly, then the best third three times as long, and so on."), roundsError);
   const drawn = new Map();
   let drawnFor = "";
 
@@ -88,7 +88,7 @@ export function searchPanel(change) {
     scale.value = option.scale;
     drawn.set(option.key, { input, error });
     return h("li", { "data-key": option.key }, h("span", {}, h("b", { title: row.path }, row.label), h("button", { class: "btn small", type: "button", "aria-label": `Remove ${row.label} from the search`, click: () => removed(option) }, "Remove")),
-      search.method === "random" && row.control === "number" ? scale : [], input, isListed(row) ? h("small", {}, "Separate the values with semicolons.") : [], error);
+      search.method === "random" && row.control === "number" ? h("div", { class: "drawn" }, scale, input) : input, isListed(row) ? h("small", {}, "Separate the values with semicolons.") : [], error);
   }
 
   function draw() {
