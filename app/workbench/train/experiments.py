@@ -57,11 +57,13 @@ class Experiment:
 
     @property
     def commands(self) -> str:
-        """Commands that train and compare the same runs."""
+        """Commands that train the same runs, and compare them or export the best of a search."""
         name = f"{self.kind}.yaml"
         halving = f" --halving {len(self.rounds)}" if self.rounds else ""
-        compare = "" if self.kind == "search" else f"frostbench compare {name}\n"
-        return f"{file_command(name, self.bench)}frostbench bench run {name}{halving}\n{compare}"
+        then = f"frostbench compare {name}\n"
+        if self.kind == "search":
+            then = "" if self.rounds else f"frostbench export {name} {self.bench['preset']} --out head\n"
+        return f"{file_command(name, self.bench)}frostbench bench run {name}{halving}\n{then}"
 
 
 def experiment_of(kind: Any, sent: Sent, request: Mapping[str, Any], workspace: Workspace) -> Experiment | list[str]:
