@@ -45,7 +45,7 @@ def plan(request: Any, workspace: Workspace) -> dict[str, Any]:
     # Which settings reach a round is known after the one before it, so runs are counted in the rounds up to there.
     counted = [part.bench.model_dump(mode="json") for part in rounds[:known]] if rounds else [made.bench]
     found = [
-        {name: seeds - len(missing_of(keys, workspace)) for name, keys in keys_by_row(bench).items()}
+        {name: seeds - len(missing_of(keys, workspace)) for name, keys in keys_by_row(bench, workspace.plugins).items()}
         for bench in counted
     ]
     return {
@@ -77,7 +77,7 @@ def _rounds(made: Experiment, workspace: Workspace) -> tuple[tuple[Round, ...], 
     """
     known = list(made.rounds[:1])
     while known and not known[-1].is_last:
-        keys = numbered(keys_by_row(known[-1].bench.model_dump(mode="json")))
+        keys = numbered(keys_by_row(known[-1].bench.model_dump(mode="json"), workspace.plugins))
         if not keys or not all(is_finished(workspace.store, key) for key in keys.values()):
             break
         known.append(next_round(made.spec, known[-1]))
@@ -112,7 +112,7 @@ def estimate(request: Any, workspace: Workspace) -> dict[str, Any]:
 
 def _estimated(bench: Tree, workspace: Workspace) -> float:
     """Return the seconds of a bench's missing runs; those of other stores are linked, and not trained."""
-    keys = numbered(keys_by_row(bench))
+    keys = numbered(keys_by_row(bench, workspace.plugins))
     own = [key for key in keys.values() if not is_finished(workspace.store, key)]
     missing = missing_of(list(keys.values()), workspace) if keys else None
     if missing == []:
@@ -155,7 +155,7 @@ def resume(request: Any, workspace: Workspace) -> dict[str, Any]:
 
 
 def _submit(kind: str, bench: Mapping[str, Any], rounds: int, workspace: Workspace) -> str:
-    keys = {} if rounds else numbered(keys_by_row(bench))
+    keys = {} if rounds else numbered(keys_by_row(bench, workspace.plugins))
     is_complete, stores = collect(keys, workspace)
     if is_complete and kind == "changes":
         return jobs.submit_found(workspace.store, kind, dict(bench), keys, stores=list(map(str, stores)))

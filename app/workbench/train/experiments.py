@@ -109,6 +109,10 @@ def _changes(sent: Sent, workspace: Workspace) -> Experiment | list[str]:
     if len(toggles) >= MOST_SETTINGS:
         return [f"B may differ from A in at most {MOST_SETTINGS - 2} settings, got {len(toggles) - 1}. Take some back."]
     bench["toggles"] = toggles
+    # Expanding a bench executes the plugins that it names.
+    for single in alone:
+        if single.run is not None:
+            check_allowed(single.run, workspace.plugins)
     skipped = tuple((single.name, single.reason) for single in found if single.run is None)
     names = {bench["preset"]: "A"} | {name: name for name in toggles}
     return Experiment("changes", bench, parse(BenchSpec, bench), names, skipped)
@@ -143,9 +147,10 @@ def _search(sent: Sent, request: Mapping[str, Any], workspace: Workspace) -> Exp
             f"An experiment may have at most {MOST_RUNS:,} runs, and this one has {len(found.points)} settings with "
             f"{len(spec.seeds)} seeds each. Train fewer settings or seeds, or use the command line."
         ]
+    # Expanding a bench executes the plugins that it names.
+    for run in found.runs:
+        check_allowed(run, workspace.plugins)
     rows = expand(spec)
-    for row in rows:
-        check_allowed(row.specs[0], workspace.plugins)
     rounds = planned_rounds(spec, search.rounds) if search.rounds else ()
     skipped = tuple((f"{number} left out", why) for why, number in found.left_out.items())
     return Experiment("search", bench, spec, {row.name: _in_words(row.changes) for row in rows}, skipped, rounds)

@@ -41,9 +41,11 @@ def plan(request: Any, workspace: Workspace) -> dict[str, Any]:
     sent, sides = read_sent(request), _sides_of(request)
     if problems := reasons_not_to_train(sent, sides, workspace):
         return {"problems": problems, "sides": {}, "commands": ""}
+    if problems := refused_plugins(sent, sides, workspace):
+        return {"problems": problems, "sides": {}, "commands": ""}
     benches = {side: bench_of(sent, side, workspace) for side in sides}
     return {
-        "problems": refused_plugins(sent, sides, workspace),
+        "problems": [],
         "sides": {side: _counts(bench, workspace) for side, bench in benches.items()},
         "commands": _commands(benches),
     }
@@ -95,7 +97,7 @@ def _counts(bench: Tree, workspace: Workspace) -> dict[str, Any]:
     runs = len(bench["seeds"])
     if bench["preset"] == AUTO:
         return {"runs": runs, "found": None, "unknown": "auto has to choose the settings first"}
-    keys = keys_of(bench)
+    keys = keys_of(bench, workspace.plugins)
     if not keys:
         return {"runs": runs, "found": None, "unknown": "the split of this data set is made when training starts"}
     return {"runs": runs, "found": runs - len(_missing(keys, workspace)), "unknown": ""}
@@ -129,7 +131,7 @@ def estimate(request: Any, workspace: Workspace) -> dict[str, Any]:
         ValueError: the request has another form, or a side cannot be trained.
     """
     sent, sides = read_sent(request), _sides_of(request)
-    if problems := reasons_not_to_train(sent, sides, workspace):
+    if problems := reasons_not_to_train(sent, sides, workspace) or refused_plugins(sent, sides, workspace):
         raise RequestError(" ".join(problems))
     return {side: _estimated(bench_of(sent, side, workspace), workspace) for side in sides}
 
@@ -141,7 +143,7 @@ def _estimated(bench: Tree, workspace: Workspace) -> dict[str, Any]:
     if images > MOST_IMAGES:
         reason = f"not estimated here for more than {MOST_IMAGES:,} images: frostbench bench run --dry-run does it"
         return {"seconds": None, "reason": reason}
-    keys = keys_of(bench)
+    keys = keys_of(bench, workspace.plugins)
     missing = _missing(keys, workspace) if keys else bench["seeds"]
     if not missing:
         return {"seconds": 0.0, "reason": ""}

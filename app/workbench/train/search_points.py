@@ -30,11 +30,13 @@ class Points:
 
     Attributes:
         points: changes to B by dotted option.
+        runs: run of each point.
         is_grid: whether these are all combinations of the values.
         left_out: why settings are left out, each with their number.
     """
 
     points: tuple[Tree, ...]
+    runs: tuple[RunSpec, ...]
     is_grid: bool
     left_out: dict[str, int]
 
@@ -74,13 +76,13 @@ def _grid(tree: str, lists: str) -> Points:
     points = combinations(json.loads(lists))
     kept: list[Tree] = []
     left_out: dict[str, int] = {}
-    known: set[str] = set()
+    known: dict[str, RunSpec] = {}
     for point in points:
         if why := _refused(json.loads(tree), point, known):
             left_out[why] = left_out.get(why, 0) + 1
         else:
             kept.append(point)
-    return Points(tuple(kept), len(kept) == len(points), left_out)
+    return Points(tuple(kept), tuple(known.values()), len(kept) == len(points), left_out)
 
 
 @lru_cache(maxsize=20)
@@ -89,7 +91,7 @@ def _drawn(tree: str, lists: str, scales: str, trials: int) -> Points:
     generator, start = random.Random(0), json.loads(tree)
     kept: list[Tree] = []
     left_out: dict[str, int] = {}
-    known: set[str] = set()
+    known: dict[str, RunSpec] = {}
     values, drawn = json.loads(lists), json.loads(scales)
     for _ in range(DRAWS * trials):
         point = {path: _draw(values[path], drawn[path], generator) for path in values}
@@ -99,7 +101,7 @@ def _drawn(tree: str, lists: str, scales: str, trials: int) -> Points:
         elif why != SAME:
             left_out[why] = left_out.get(why, 0) + 1
         if len(kept) == trials:
-            return Points(tuple(kept), False, left_out)
+            return Points(tuple(kept), tuple(known.values()), False, left_out)
     why = f" {next(iter(left_out))}" if left_out else ""
     raise SettingsError(
         f"There are too few different settings: {len(kept)} were found for {trials} trials. Widen the ranges, or lower "
@@ -117,7 +119,7 @@ def _draw(values: list[Any], drawn: tuple[str, bool], generator: random.Random) 
     return round(value) if is_whole else min(high, max(low, float(f"{value:.{DIGITS}g}")))
 
 
-def _refused(tree: Tree, point: Tree, known: set[str]) -> str:
+def _refused(tree: Tree, point: Tree, known: dict[str, RunSpec]) -> str:
     """Return why a setting is left out, or "" after adding it to the known ones."""
     try:
         run = parse(RunSpec, with_changes(tree, point))
@@ -128,5 +130,5 @@ def _refused(tree: Tree, point: Tree, known: set[str]) -> str:
     text = json.dumps(canonical(run), sort_keys=True)
     if text in known:
         return SAME
-    known.add(text)
+    known[text] = run
     return ""

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 
 import pytest
 import yaml
@@ -129,7 +130,7 @@ class TestChanges:
         with pytest.raises(ValueError, match=words[:20]):
             answer("experiment-start", asked)
 
-    def test_auto_and_two_data_sets_are_refused(self, answer, form, workspace, own):
+    def test_auto_and_two_data_sets_are_refused(self, own, answer, form):
         form["sides"]["B"][LR] = 0.01
         (problem,) = answer("experiment-plan", {"form": form, "kind": "changes", "auto": True})["problems"]
         assert "auto" in problem
@@ -239,13 +240,21 @@ class TestSearch:
         assert (len(plan["rows"]), skipped["name"]) == (2, "2 left out")
         assert "SupCon" in skipped["reason"]
 
-    def test_two_files_with_a_plugin_are_refused(self, answer, form, tmp_path):
-        (tmp_path / "mine.py").write_text("")
-        key = next(row.key for row in ROWS if row.is_file and row.path.endswith(".file"))
-        row = next(row for row in ROWS if row.key == key)
-        form["sides"]["B"] |= dict(row.needs) | {key: "mine.py"}
-        plan = answer("experiment-plan", searched(form, **{LR: [0.01, 0.02]}))
-        assert plan["problems"]
+    def test_a_plugin_that_was_not_named_at_start_is_refused_and_not_executed(self, cache, form, tmp_path):
+        for name in ("mine.py", "other.py"):
+            (tmp_path / name).write_text(f"open({str(tmp_path / name) + '.ran'!r}, 'w')\n")
+        mine, other = str(tmp_path / "mine.py"), str(tmp_path / "other.py")
+        answers = train_answers(Workspace(tmp_path, (cache,), tmp_path / "results", plugins=(tmp_path / "mine.py",)))
+        form["sides"]["B"] |= {"train.loss.point.kind": "external", "train.loss.point<external>.file": mine}
+        asked = searched(form, **{"train.loss.point<external>.file": [mine, other]})
+        for name in ("experiment-plan", "experiment-estimate", "experiment-start"):
+            with suppress(ValueError):
+                assert "Plugins execute code" in answers[name](asked)["problems"][0]
+        form["sides"]["A"] |= {"train.loss.point.kind": "external", "train.loss.point<external>.file": other}
+        plan = answers["experiment-plan"]({"form": form, "kind": "changes"})
+        assert "Plugins execute code" in plan["problems"][0]
+        assert not list(tmp_path.glob("*.ran"))
+        assert not (tmp_path / "results").exists()
 
     @pytest.mark.slow
     def test_time_is_estimated_for_all_rounds(self, answer, form):

@@ -100,5 +100,5 @@ def test_settings_that_failed_do_not_go_on(folder, monkeypatch):
 
 def test_the_next_round_needs_the_runs_of_the_one_before(folder):
     bench = searched(folder)
-    with pytest.raises(StoreError, match="bench run"):
+    with pytest.raises(StoreError, match="must be in its store"):
         next_round(bench, first_round(bench, 2))
