@@ -23,6 +23,8 @@ from frostbench.training.run import RunSpec
 
 ENDED = 30
 """Number of ended jobs that the list shows."""
+MOST_NAMED = 5
+"""Largest number of changes of an experiment that its line names."""
 LABELS = {
     "queued": "waiting",
     "running": "training",
@@ -94,7 +96,8 @@ def _settings(job: Job) -> dict[str, Any]:
 def _about(bench: Mapping[str, Any], rounds: int) -> str:
     """Return what an experiment tries, in words; "" for a side."""
     if toggles := bench.get("toggles"):
-        return f"{with_noun(1 + len(toggles), 'setting')}: A; {'; '.join(map(str, toggles))}"
+        more = [f"{len(toggles) - MOST_NAMED} more"] if len(toggles) > MOST_NAMED else []
+        return f"{with_noun(1 + len(toggles), 'setting')}: {'; '.join(['A', *list(toggles)[:MOST_NAMED], *more])}"
     tune = next(iter(bench.get("tune", {}).values()), None)
     if not tune:
         return ""

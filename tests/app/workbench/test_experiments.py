@@ -130,6 +130,14 @@ class TestChanges:
         with pytest.raises(ValueError, match=words[:20]):
             answer("experiment-start", asked)
 
+    def test_its_job_is_listed_with_the_names_of_its_changes(self, answer, form, waiting):
+        form["sides"]["B"] |= {LR: 0.01, EPSILON: 0.1}
+        job = answer("experiment-start", {"form": form, "kind": "changes"})["jobs"]["changes"]
+        (listed,) = answer("train-jobs")["jobs"]
+        assert (listed["id"], listed["side"], listed["seeds"]) == (job, "changes", [0, 1])
+        assert listed["about"].startswith("4 settings: A; ")
+        assert listed["about"].endswith("; all together")
+
     def test_auto_and_two_data_sets_are_refused(self, own, answer, form):
         form["sides"]["B"][LR] = 0.01
         (problem,) = answer("experiment-plan", {"form": form, "kind": "changes", "auto": True})["problems"]
