@@ -63,7 +63,7 @@ def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
     if len(ahead) < request.slots:
         progress.begin()
     # Importing torch takes seconds and hundreds of megabytes, so it is delayed until the turn is near.
-    from frostbench.app.jobs import experiments, training
+    from frostbench.app.jobs import training
 
     ahead = unfinished(ahead)
     if len(ahead) >= request.slots:
@@ -71,8 +71,10 @@ def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
     _wait(ahead, request.slots - 1)
     progress.begin()
     _start_next(folder, plugins)
-    is_side = request.side not in EXPERIMENTS
-    progress.end(*(training.train if is_side else experiments.train_experiment)(request, progress))
+    train = training.train
+    if request.side in EXPERIMENTS:
+        from frostbench.app.jobs.experiments import train_experiment as train
+    progress.end(*train(request, progress))
 
 
 def _own_request(folder: Path, plugins: Plugins) -> Request:

@@ -15,7 +15,7 @@ from frostbench.benchmarks.runs.events import (
     RunsElsewhere,
     RunSkipped,
 )
-from frostbench.benchmarks.runs.halving import Round
+from frostbench.benchmarks.runs.halving import Round, chosen_by_halving
 from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
 from frostbench.benchmarks.settings.nouns import with_noun
@@ -148,13 +148,13 @@ def format_value(value: float | None) -> str:
     return "none" if value is None else f"{value:.4f}"
 
 
-def print_winners(bench: BenchSpec) -> None:
-    """Print the winning setting of each row for each cache.
+def print_winners(bench: BenchSpec, rounds: int = 0) -> None:
+    """Print the winning setting of each row for each cache; `rounds` is the number of rounds of successive halving.
 
     Raises:
         StoreError: every setting of a row failed.
     """
-    for part in chosen_rows(bench):
+    for part in (chosen_by_halving(bench, rounds),) if rounds else chosen_rows(bench):
         mean = f", mean of {len(bench.seeds)} seeds" if len(bench.seeds) > 1 else ""
         print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}{mean}")
         print(format_winners(part.tuned, NAMES[bench.tune_by]))

@@ -22,7 +22,7 @@ from frostbench.benchmarks.runs.events import (
     RunSkipped,
 )
 from frostbench.benchmarks.runs.exporting import export_row
-from frostbench.benchmarks.runs.halving import last_round, planned_rounds, run_halving
+from frostbench.benchmarks.runs.halving import planned_rounds, run_halving
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record
@@ -135,7 +135,7 @@ def run_rows(
         failures = f", {len(end.failed)} failed" if end.failed else ""
         print(f"{bench.name}: {with_noun(end.trained, 'run')} trained, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
-            print_winners(last_round(bench, rounds).bench if rounds else bench)
+            print_winners(bench, rounds)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
             raise typer.Exit(1)
     return end

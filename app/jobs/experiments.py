@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from frostbench.app.jobs.files import is_stop_requested
 from frostbench.app.jobs.messages import with_finished
@@ -27,12 +28,11 @@ from frostbench.benchmarks.runs.events import (
     RunFold,
     RunSkipped,
 )
-from frostbench.benchmarks.runs.halving import last_round, planned_rounds, run_halving
+from frostbench.benchmarks.runs.halving import chosen_by_halving, last_round, planned_rounds, run_halving
 from frostbench.benchmarks.runs.keys import bench_rows, rows_of
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import is_finished
 from frostbench.benchmarks.runs.tuning import NAMES, chosen_rows
-from frostbench.benchmarks.runs.tuning_edges import edges
 from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import SettingsError, parse
 from frostbench.benchmarks.settings.plan import BenchSpec
@@ -149,31 +149,29 @@ def _end(bench: BenchSpec, request: Request, progress: Progress, event: BenchDon
     keys = [key for row in part.rows.values() for key in row if is_finished(progress.folder.parent.parent, key)]
     status = replace(progress.status, keys=dict(enumerate(keys)), message="", share=1.0)
     if bench.tune:
-        status = replace(status, chosen=best_of(bench, last))
+        status = replace(status, chosen=best_of(bench, request.rounds))
         message = f"{message}. {status.chosen['reason']}"
     progress.show(status)
     return "done", message
 
 
-def best_of(bench: BenchSpec, last: BenchSpec) -> dict[str, object]:
+def best_of(bench: BenchSpec, rounds: int) -> dict[str, Any]:
     """Return the best setting of a search by validation rows, as `Status.chosen` states it.
 
     Args:
         bench: bench of the search, whose row is trained in full.
-        last: bench of the last round, whose runs are in the store; the bench itself without successive halving.
+        rounds: number of rounds of successive halving, or 0; their runs are in the store.
 
     Raises:
         StoreError: no setting has a value for every seed.
     """
-    (part,) = chosen_rows(last)
+    (part,) = (chosen_by_halving(bench, rounds),) if rounds else chosen_rows(bench)
     (tuned,) = part.tuned.values()
     winner = tuned.winner
     name = ", ".join(f"{label_of(RunSpec, path, None)} {_text(value)}" for path, value in winner.changes.items())
     mean = f", mean of {len(bench.seeds)} seeds" if len(bench.seeds) > 1 else ""
     value = "" if winner.value is None else f" ({NAMES[bench.tune_by]} {winner.value:.3f}{mean})"
-    specs = [row.specs[0] for row in rows_of(bench)]
-    ends = () if tuned.is_tied else edges((path for path in winner.changes), specs, winner.spec)
-    edge = f" At the edge of the values tried: {'; '.join(ends)}." if ends else ""
+    edge = f" At the edge of the values tried: {'; '.join(tuned.edges)}." if tuned.edges else ""
     tie = " All settings perform equally." if tuned.is_tied else ""
     reason = f"Best on the validation images: {name or 'B as it is'}{value}.{edge}{tie}"
     return {"name": name, "preset": bench.preset, "base": dict(bench.base) | winner.changes, "reason": reason}

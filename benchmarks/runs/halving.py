@@ -13,7 +13,8 @@ from frostbench.benchmarks.runs.events import BenchDone, BenchEvent, RoundStarte
 from frostbench.benchmarks.runs.keys import rows_of
 from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.streaming import Stream
-from frostbench.benchmarks.runs.tuning import chosen_rows
+from frostbench.benchmarks.runs.tuning import ChosenRows, chosen_rows
+from frostbench.benchmarks.runs.tuning_edges import edges
 from frostbench.benchmarks.settings.parsing import SettingsError, Tree
 from frostbench.benchmarks.settings.plan import BenchSpec, Row
 from frostbench.training.engine.fit import never
@@ -181,3 +182,17 @@ def last_round(bench: BenchSpec, rounds: int) -> Round:
     while not current.is_last:
         current = next_round(bench, current)
     return current
+
+
+def chosen_by_halving(bench: BenchSpec, rounds: int) -> ChosenRows:
+    """Return the winner of a finished search among the settings of its last round, with its edges among all settings.
+
+    Raises:
+        SettingsError: as in `first_round`.
+        StoreError: as in `next_round`.
+    """
+    (part,) = chosen_rows(last_round(bench, rounds).bench)
+    ((row, tuned),) = part.tuned.items()
+    specs = [one.specs[0] for one in rows_of(bench)]
+    found = () if tuned.is_tied else edges(tuned.winner.changes, specs, tuned.winner.spec)
+    return replace(part, tuned={row: replace(tuned, edges=found)})

@@ -250,7 +250,7 @@ class TestSearch:
 
     def test_a_plugin_that_was_not_named_at_start_is_refused_and_not_executed(self, cache, form, tmp_path):
         for name in ("mine.py", "other.py"):
-            (tmp_path / name).write_text(f"open({str(tmp_path / name) + '.ran'!r}, 'w')\n")
+            (tmp_path / name).write_text(f"import pathlib\npathlib.Path({str(tmp_path / name)!r} + '.ran').touch()\n")
         mine, other = str(tmp_path / "mine.py"), str(tmp_path / "other.py")
         answers = train_answers(Workspace(tmp_path, (cache,), tmp_path / "results", plugins=(tmp_path / "mine.py",)))
         form["sides"]["B"] |= {"train.loss.point.kind": "external", "train.loss.point<external>.file": mine}

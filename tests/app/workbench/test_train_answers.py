@@ -126,7 +126,7 @@ def test_auto_needs_no_settings_of_side_a_and_is_in_the_commands(answer, form, w
 
 def test_a_plugin_that_was_not_named_at_start_is_not_executed(answer, form, tmp_path):
     ran, plugin = tmp_path / "ran", tmp_path / "mine.py"
-    plugin.write_text(f"open({str(ran)!r}, 'w')\n")
+    plugin.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
     form["sides"]["B"] |= {"train.loss.point.kind": "external", "train.loss.point<external>.file": str(plugin)}
     asked = {"form": form, "sides": ["B"]}
     (problem,) = answer("train-plan", asked)["problems"]

@@ -4,7 +4,14 @@ import pytest
 from tuned_benches import LR, bench_of, fail, of_kind
 
 from frostbench.benchmarks.runs.events import BenchDone, BenchStopped, RoundStarted, RunDone, RunSkipped
-from frostbench.benchmarks.runs.halving import first_round, last_round, next_round, planned_rounds, run_halving
+from frostbench.benchmarks.runs.halving import (
+    chosen_by_halving,
+    first_round,
+    last_round,
+    next_round,
+    planned_rounds,
+    run_halving,
+)
 from frostbench.benchmarks.runs.store import StoreError
 from frostbench.benchmarks.settings.parsing import SettingsError
 from frostbench.benchmarks.settings.plan import expand
@@ -68,6 +75,9 @@ def test_the_best_settings_by_validation_rows_go_on_and_everything_is_found_agai
     assert (done.trained, done.skipped) == (8, 0)
     (winner,) = expand(last_round(bench, 2).bench)
     assert winner.changes == {LR: 0.1}
+    (tuned,) = chosen_by_halving(bench, 2).tuned.values()
+    assert (tuned.winner.changes, len(tuned.tried)) == ({LR: 0.1}, 1)
+    assert tuned.edges == ("Learning rate (train.optim.lr) = 0.1 (largest of 3)",)
     (again,) = of_kind(run_halving(bench, 2), BenchDone)
     assert (again.trained, again.skipped) == (0, 8)
 
