@@ -27,7 +27,7 @@ export function runPanel({ change, started }) {
   const element = h("section", { class: "card run", "aria-labelledby": "run-title", "data-state": "asking" },
     h("header", {}, h("h2", { id: "run-title" }, "Train")),
     h("div", { class: "inside" }, h("div", { class: "what", role: "group", "aria-label": "What to train" }, radios), panel.element,
-      h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Seeds "), h("small", { id: "seeds-help" }, "runs per side: a verdict needs two, better five")), seeds), seedsError,
+      h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Seeds "), h("small", { id: "seeds-help" }, "runs per setting: a verdict needs two, better five")), seeds), seedsError,
       lines, reason, button, h("small", {}, "Jobs go on when this page is closed."),
       settingsBox, h("details", {}, h("summary", {}, "The same on the command line"), commands, copy)));
 

@@ -51,12 +51,12 @@ function suggested(row) {
 /** Return { element, show(), mark(fields) }; `change(kind)` is called when the search has changed. */
 export function searchPanel(change) {
   const method = h("select", { class: "field", "aria-label": "How settings are chosen", change: () => { search.method = method.value; draw(); change("chosen"); } },
-    h("option", { value: "grid" }, "Every combination"), h("option", { value: "random" }, "Drawn at random"));
+    h("option", { value: "grid" }, "Grid"), h("option", { value: "random" }, "Random"));
   const trials = h("input", { class: "field seeds", type: "text", inputmode: "numeric", "aria-label": "Trials", "aria-describedby": "trials-error", autocomplete: "off", input: () => { search.trials = fromText({ control: "number" }, trials.value); change("typed"); } });
   const trialsError = h("p", { class: "error", id: "trials-error", hidden: true });
   const trialsLine = h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Trials "), h("small", {}, "settings to draw; always the same ones, and more add to them")), trials);
   const rounds = h("select", { class: "field", "aria-label": "Successive halving", change: () => { search.rounds = Number(rounds.value); change("chosen"); } },
-    h("option", { value: "0" }, "All in full"), [2, 3, 4, 5].map(number => h("option", { value: number }, `Halving: ${number} rounds`)));
+    h("option", { value: "0" }, "No halving"), [2, 3, 4, 5].map(number => h("option", { value: number }, `${number} rounds`)));
   const roundsError = h("p", { class: "error", hidden: true });
   const list = h("ul", { class: "tried" }), add = h("select", { class: "field", "aria-label": "Add an option to the search", change: () => { if (add.value) added(add.value); } });
   const element = h("div", { class: "search", hidden: true },
