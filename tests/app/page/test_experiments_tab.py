@@ -38,7 +38,7 @@ def test_each_change_is_planned_trained_and_compared_in_runs(browse):
     link.click()
     page.locator("[aria-labelledby=effects][data-state=ready]").wait_for(timeout=LONG)
     expect(page.locator(".effects .title").first).to_contain_text("against plain")
-    expect(page.locator("tr[data-chosen=true]")).to_have_count(4)
+    expect(page.locator("tr[data-chosen]")).to_have_count(4)
     expect(page.get_by_role("button", name="only the chosen")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".found")).to_have_text("4 settings of 4")
 
