@@ -14,7 +14,7 @@ def submit_one(side: str, bench: dict[str, Any], workspace: Workspace) -> str:
         JobError: the job cannot be submitted.
         OSError: the store cannot be written.
     """
-    keys = keys_of(bench)
+    keys = keys_of(bench, workspace.plugins)
     is_complete, stores = collect(keys, workspace)
     if is_complete:
         return jobs.submit_found(workspace.store, side, bench, keys, stores=list(map(str, stores)))

@@ -19,13 +19,13 @@ from pathlib import Path
 from frostbench.app.jobs import queue
 from frostbench.app.jobs.files import is_stop_requested, read_stop_request
 from frostbench.app.jobs.mark import read_own
-from frostbench.app.jobs.messages import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, failed_message, with_finished
+from frostbench.app.jobs.messages import AT_ONCE, FOREIGN, NOT_BEGUN, UNKEPT, UNKEPT_RUNS, failed_message, with_finished
 from frostbench.app.jobs.plugins import check_plugins
 from frostbench.app.jobs.process import request_stop, write_process
 from frostbench.app.jobs.progress import Progress
 from frostbench.app.jobs.queue import Plugins
 from frostbench.app.jobs.reading import eta_seconds
-from frostbench.app.jobs.records import UNFINISHED, JobError, Request
+from frostbench.app.jobs.records import EXPERIMENTS, UNFINISHED, JobError, Request
 from frostbench.app.jobs.state import current_status, unfinished
 from frostbench.app.streams import accept_all_characters
 
@@ -71,7 +71,10 @@ def _work(folder: Path, progress: Progress, plugins: Plugins) -> None:
     _wait(ahead, request.slots - 1)
     progress.begin()
     _start_next(folder, plugins)
-    progress.end(*training.train(request, progress))
+    train = training.train
+    if request.side in EXPERIMENTS:
+        from frostbench.app.jobs.experiments import train_experiment as train
+    progress.end(*train(request, progress))
 
 
 def _own_request(folder: Path, plugins: Plugins) -> Request:
@@ -149,7 +152,7 @@ def _wait_for_end(folder: Path, progress: Progress) -> str:
         if request is not None and request.force:
             return AT_ONCE
         time.sleep(POLL_SECONDS)
-    return UNKEPT
+    return UNKEPT if progress.status.share is None else UNKEPT_RUNS
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from frostbench.benchmarks.comparison.tables import aligned
 from frostbench.benchmarks.runs.events import (
     BenchEvent,
     CacheOpened,
+    RoundStarted,
     RowStarted,
     RunDone,
     RunFailed,
@@ -14,6 +15,7 @@ from frostbench.benchmarks.runs.events import (
     RunsElsewhere,
     RunSkipped,
 )
+from frostbench.benchmarks.runs.halving import Round, chosen_by_halving
 from frostbench.benchmarks.runs.record import RunRecord, notes_by_seed
 from frostbench.benchmarks.runs.tuning import NAMES, Tuned, chosen_rows
 from frostbench.benchmarks.settings.nouns import with_noun
@@ -47,7 +49,9 @@ class Printer:
         """Print an event; a warning about several rows is printed as one line once all rows have started."""
         if not isinstance(event, RowStarted | RunSkipped):
             self._print_pending()
-        if isinstance(event, CacheOpened):
+        if isinstance(event, RoundStarted):
+            print(round_title(event))
+        elif isinstance(event, CacheOpened):
             print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
             for warning in event.warnings:
                 note(warning)
@@ -84,6 +88,12 @@ class Printer:
             line = format_setting(runs) if len(runs) == len(self.bench.seeds) else ""
         if line:
             print(line)
+
+
+def round_title(part: RoundStarted | Round) -> str:
+    """Return one line about a round of successive halving."""
+    settings, epochs = with_noun(part.settings, "setting"), with_noun(part.epochs, "epoch")
+    return f"round {part.number} of {part.rounds}: {settings}, {epochs}"
 
 
 def format_run(event: RunEnd) -> str:
@@ -138,13 +148,13 @@ def format_value(value: float | None) -> str:
     return "none" if value is None else f"{value:.4f}"
 
 
-def print_winners(bench: BenchSpec) -> None:
-    """Print the winning setting of each row for each cache.
+def print_winners(bench: BenchSpec, rounds: int = 0) -> None:
+    """Print the winning setting of each row for each cache; `rounds` is the number of rounds of successive halving.
 
     Raises:
         StoreError: every setting of a row failed.
     """
-    for part in chosen_rows(bench):
+    for part in (chosen_by_halving(bench, rounds),) if rounds else chosen_rows(bench):
         mean = f", mean of {len(bench.seeds)} seeds" if len(bench.seeds) > 1 else ""
         print(f"\nwinners on {part.cache}, by validation {NAMES[bench.tune_by]}{mean}")
         print(format_winners(part.tuned, NAMES[bench.tune_by]))

@@ -5,14 +5,24 @@ from pathlib import Path
 
 import typer
 
-from frostbench.app.actions.bench_output import Printer, metrics_line, print_winners
+from frostbench.app.actions.bench_output import Printer, metrics_line, print_winners, round_title
 from frostbench.app.actions.plan_output import duration, format_plan
 from frostbench.app.progress import bar, note, resumable
 from frostbench.benchmarks.auto.choose import preset_to_start_from, with_choice
 from frostbench.benchmarks.auto.simple_heads import better_simple_head
 from frostbench.benchmarks.runs.dry_run import plan_bench
-from frostbench.benchmarks.runs.events import BenchDone, RowStarted, RunDone, RunEpoch, RunFailed, RunFold, RunSkipped
+from frostbench.benchmarks.runs.events import (
+    BenchDone,
+    RoundStarted,
+    RowStarted,
+    RunDone,
+    RunEpoch,
+    RunFailed,
+    RunFold,
+    RunSkipped,
+)
 from frostbench.benchmarks.runs.exporting import export_row
+from frostbench.benchmarks.runs.halving import planned_rounds, run_halving
 from frostbench.benchmarks.runs.record import RunRecord
 from frostbench.benchmarks.runs.runner import bench_rows, run_bench
 from frostbench.benchmarks.runs.store import read_record
@@ -21,6 +31,7 @@ from frostbench.benchmarks.runs.workers import workers_beside
 from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import (
     AUTO,
+    SettingsError,
     bench_names,
     bench_title,
     load_yaml,
@@ -73,14 +84,22 @@ def list_benches() -> str:
     return "\n".join([head, *(f"{n.ljust(width)}  {rows:>4}  {runs:>4}  {title}" for n, rows, runs, title in lines)])
 
 
-def print_plan(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto") -> None:
-    """Print what a bench would do: rows, stacks, memory and an estimate of the time for each of its caches."""
-    seconds = 0.0
-    for plan in plan_bench(bench, device, stream):
+def print_plan(bench: BenchSpec, device: str = "cpu", stream: Stream = "auto", rounds: int = 0) -> None:
+    """Print what a bench would do: rows, stacks, memory and an estimate of the time for each of its caches.
+
+    With `rounds` of successive halving, each round is printed; settings of later rounds are stand-ins.
+    """
+    seconds, count = 0.0, 0
+    for part in planned_rounds(bench, rounds) if rounds else ():
+        print(round_title(part))
+        for plan in plan_bench(part.bench, device, stream):
+            print(format_plan(plan))
+            seconds, count = seconds + plan.seconds, count + 1
+    for plan in () if rounds else plan_bench(bench, device, stream):
         print(format_plan(plan))
-        seconds += plan.seconds
-    if len(bench.caches) > 1:
-        print(f"\nall caches: at most about {duration(seconds)}")
+        seconds, count = seconds + plan.seconds, count + 1
+    if count > 1:
+        print(f"\nall {'rounds' if rounds else 'caches'}: at most about {duration(seconds)}")
 
 
 def run_rows(
@@ -90,18 +109,23 @@ def run_rows(
     *,
     workers: int = 1,
     ray_address: str | None = None,
+    rounds: int = 0,
 ) -> BenchDone | None:
     """Run a bench with a progress bar and one line per trained or failed run; return None if it was stopped.
 
     A bench that tunes its rows prints one line per setting and a table of the winners; a failed setting cannot win.
+    `rounds` is the number of rounds of successive halving, 0 to train all settings in full.
 
     Raises:
+        SettingsError: successive halving is not possible.
         typer.Exit: with status 1 at the end, if a run failed; in a tuned bench, only if an ensemble failed.
         StoreError: every setting of a tuned row failed.
     """
     end = None
+    if rounds and (workers > 1 or ray_address is not None):
+        raise SettingsError("Successive halving runs in one process. Leave out --workers and --ray-address.")
     with resumable("finished runs are kept."), workers_beside(bench, workers, device, stream, ray_address) as others:
-        end = _run_here(bench, device, stream)
+        end = _run_here(bench, device, stream, rounds)
         for problem in others.problems():
             note(f"{problem}. Its runs were trained by the other workers.")
     if end is not None:
@@ -111,18 +135,21 @@ def run_rows(
         failures = f", {len(end.failed)} failed" if end.failed else ""
         print(f"{bench.name}: {with_noun(end.trained, 'run')} trained, {end.skipped} found in {bench.store}{failures}")
         if bench.tune:
-            print_winners(bench)
+            print_winners(bench, rounds)
         if any(not bench.tune or event.row in bench.ensembles for event in end.failed):
             raise typer.Exit(1)
     return end
 
 
-def _run_here(bench: BenchSpec, device: str, stream: Stream) -> BenchDone | None:
+def _run_here(bench: BenchSpec, device: str, stream: Stream, rounds: int) -> BenchDone | None:
     """Run a bench in this process and print its events; return None if it was stopped."""
     end, done, runs = None, 0, 0
     printer = Printer(bench)
+    halving = run_halving(bench, rounds, device=device, stream=stream) if rounds else None
     with bar("training") as progress:
-        for event in run_bench(bench, device=device, stream=stream):
+        for event in halving or run_bench(bench, device=device, stream=stream):
+            if isinstance(event, RoundStarted):
+                printer, done = Printer(bench), 0
             printer.show(event)
             if isinstance(event, RunSkipped | RunDone | RunFailed):
                 done += 1

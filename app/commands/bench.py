@@ -47,6 +47,17 @@ def run(
             "on a shared disk. [default: this machine]"
         ),
     ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            "--halving",
+            min=2,
+            max=5,
+            help="Rounds of successive halving, for a bench with one tuned row: each keeps the best third of the "
+            "settings and trains it three times as long. [default: train all settings in full]",
+            show_default=False,
+        ),
+    ] = None,
     is_dry: Annotated[
         bool,
         typer.Option("--dry-run", help="Print rows, stacks, memory and estimated time, and store no run."),
@@ -57,9 +68,9 @@ def run(
 
     spec = read_bench(bench, overrides, plugins or [], caches or [], labels)
     if is_dry:
-        print_plan(spec, device, stream)
+        print_plan(spec, device, stream, rounds or 0)
     else:
-        run_rows(spec, device, stream, workers=workers, ray_address=ray_address)
+        run_rows(spec, device, stream, workers=workers, ray_address=ray_address, rounds=rounds or 0)
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Background jobs: each trains one side of the page in a worker process that outlives the page and its server.
+"""Background jobs: each trains a side or an experiment of the page in a process that outlives page and server.
 
 The full state of a job is in the files of its folder, so that any process can watch or cancel it, even after a reload
 or a restart of the server. Nothing here imports torch, pandas or gradio.

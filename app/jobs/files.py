@@ -30,7 +30,7 @@ LARGEST = 2**53
 """Upper bound for the numbers in a job's files; JSON numbers beyond it are not exact."""
 DEEPEST_FILE = 2 * DEEPEST
 """Maximum nesting of a file, in which form values are nested inside another tree."""
-OPTIONAL = ("holds", "folder", "keys", "chosen")
+OPTIONAL = ("holds", "folder", "keys", "chosen", "rounds", "share")
 """Fields that files of earlier versions may lack."""
 
 

@@ -16,6 +16,7 @@ RESTARTED = (
 )
 FORCED = "Killed, because the worker did not respond; the current run is not kept."
 UNKEPT = "Stopped before the current run had finished an epoch, so nothing of it is kept."
+UNKEPT_RUNS = "Stopped before the current runs had ended, so they are not kept."
 AT_ONCE = "Stopped immediately after the second request to cancel; the current run is not kept."
 STOPPING = "Stopping."
 KEEPING = "Stopping: the best epoch so far is being saved. Cancel again to stop immediately and lose it."

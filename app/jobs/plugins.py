@@ -1,6 +1,6 @@
 """Checks of the plugins that a job names: a worker runs only those that the page was started with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,26 @@ NOT_SETTINGS = ("name", "caches", "store")
 """Keys of a bench that are not settings."""
 
 
-def plugins_of(request: Request) -> list[str]:
-    """Return the absolute path of every file that a job could execute.
+def plugins_of(bench: Mapping[str, Any], folder: str | Path) -> list[str]:
+    """Return the absolute path of every file that a bench could execute whose relative paths start from a folder.
 
     `frostbench.heads.plugin_files` executes only files named by a text that ends with .py. Texts anywhere in the bench
     are checked, so that none is overlooked.
     """
-    parts = [value for name, value in request.bench.items() if name not in NOT_SETTINGS]
+    parts = [value for name, value in bench.items() if name not in NOT_SETTINGS]
     files = [text for text in _texts(parts) if text.endswith(".py")]
-    return list(dict.fromkeys(str(Path(request.folder, text).resolve()) for text in files))
+    return list(dict.fromkeys(str(Path(folder, text).resolve()) for text in files))
 
 
 def disallowed_plugins(request: Request, plugins: Sequence[str | Path]) -> list[str]:
     """Return the plugins of a job that are not among the allowed ones."""
+    return disallowed_in(request.bench, request.folder, plugins)
+
+
+def disallowed_in(bench: Mapping[str, Any], folder: str | Path, plugins: Sequence[str | Path]) -> list[str]:
+    """Return the plugins of a bench, whose relative paths start from a folder, that are not among the allowed ones."""
     allowed = {str(Path(file).resolve()) for file in plugins}
-    return [file for file in plugins_of(request) if file not in allowed]
+    return [file for file in plugins_of(bench, folder) if file not in allowed]
 
 
 def check_plugins(request: Request, plugins: Sequence[str | Path]) -> None:

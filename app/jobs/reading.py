@@ -26,9 +26,10 @@ class Job(Status):
 
     Attributes:
         id: ID of the job.
-        side: A or B.
+        side: A or B, or the kind of an experiment.
         title: display name of the job.
         bench: tree of the requested BenchSpec.
+        rounds: number of rounds of successive halving that were requested, or 0.
         created: time of submission, in seconds since 1970.
         ahead: number of unfinished jobs before a queued job.
         stopping: whether stopping was requested and the job has not ended yet.
@@ -38,6 +39,7 @@ class Job(Status):
     side: str
     title: str = ""
     bench: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 0
     created: float = 0.0
     ahead: int = 0
     stopping: bool = False
@@ -58,7 +60,7 @@ def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) 
     message = (KEEPING if status.holds else STOPPING) if stopping else status.message or _default_message(status, ahead)
     if status.state == "queued" and plugins is not None and not is_started(folder):
         message = plugins_message(disallowed_plugins(request, plugins)) or message
-    requested = {"side": request.side, "title": request.title, "bench": request.bench, "created": request.created}
+    requested = {name: getattr(request, name) for name in ("side", "title", "bench", "rounds", "created")}
     fields: dict[str, Any] = requested | asdict(status) | {"message": message}
     return Job(id=job_id, ahead=ahead, stopping=stopping, **fields)
 
@@ -66,7 +68,8 @@ def read(store: Path, job_id: str, plugins: Sequence[str | Path] | None = None) 
 def _default_message(status: Status, ahead: int) -> str:
     if status.state == "queued":
         return waiting_message(ahead)
-    return LOADING if status.state == "running" and status.seed_number == 0 else ""
+    is_loading = status.state == "running" and status.seed_number == 0 and status.share is None
+    return LOADING if is_loading else ""
 
 
 def jobs(store: Path) -> list[str]:
@@ -105,9 +108,11 @@ def newest(store: Path, side: str) -> str | None:
 
 
 def share_done(job: Job) -> float:
-    """Return the share of a job's epochs over all seeds that is done, in percent."""
+    """Return the share of a job's epochs over all runs that is done, in percent."""
     if job.state == "done":
         return 100.0
+    if job.share is not None:
+        return 100 * min(1.0, max(0.0, job.share))
     within = job.epoch / job.epochs if job.epochs else 0.0
     return 100 * min(1.0, (max(0, job.seed_number - 1) + within) / max(1, job.seeds))
 
@@ -122,6 +127,8 @@ def eta_seconds(job: Status) -> float | None:
     """
     if job.state != "running" or job.pace is None:
         return None
+    if job.share is not None:
+        return job.pace * (1 - job.share)
     return job.pace * (job.epochs - job.epoch + (job.seeds - job.seed_number) * job.epochs)
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 SIDES = ("A", "B")
+EXPERIMENTS = ("changes", "search")
+"""What a job may train in place of a side: each change of B alone and all together, or a search around B."""
 UNFINISHED = ("queued", "running")
 CHOSEN = frozenset({"name", "preset", "reason"})
 State = Literal["queued", "running", "done", "cancelled", "failed", "lost", "foreign"]
@@ -15,17 +17,18 @@ class JobError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """The request to train one row of a bench.
+    """The request to train one row of a bench, or all rows of an experiment.
 
     Attributes:
-        side: A or B.
+        side: A or B, or the kind of an experiment (`EXPERIMENTS`).
         title: display name of the job.
-        bench: tree of a BenchSpec with one row and one cache.
+        bench: tree of a BenchSpec with one row, or with the rows of an experiment, and one cache.
         slots: number of jobs of the store that may train at the same time.
         device: device to train on, such as cpu or cuda.
         created: time of submission, in seconds since 1970.
         folder: current directory of the submitting process, which relative paths start from.
-        keys: run keys by seed; empty if they were not known at submission.
+        keys: run keys by seed, or by number for an experiment; empty if they were not known at submission.
+        rounds: number of rounds of successive halving; 0 if all settings are trained in full.
     """
 
     side: str
@@ -36,6 +39,7 @@ class Request:
     created: float
     folder: str = ""
     keys: dict[int, str] = field(default_factory=dict)
+    rounds: int = 0
 
     def __post_init__(self) -> None:
         # JSON object keys are strings.
@@ -53,18 +57,21 @@ class Status:
         began: time when the job's turn came, in seconds since 1970, or None before.
         ended: time when the job ended, or None if it is unfinished or lost.
         seed_number: index of the current seed, from 1; 0 before the first.
-        seeds: number of seeds; 0 until it is known.
+        seeds: number of seeds, or of all runs of an experiment; 0 until it is known.
         epoch: current epoch of the current seed; 0 before the first, and for a solver.
         epochs: maximum number of epochs of the current seed.
         best: validation macro F1 of the current seed's best epoch, or None before the first epoch.
         best_epoch: best epoch of the current seed so far; 0 before the first epoch.
-        keys: run key by seed, in the order of the seeds, of finished runs and of a stopped run that was kept.
+        keys: run key by seed, in the order of the seeds, of finished runs and of a stopped run that was kept; for an
+            experiment, those of all its finished runs by number (with successive halving, of the last round).
         warnings: warnings of the bench about its split and options.
         trained: number of runs that were trained to the end.
         found: number of runs that were already in the store.
-        pace: seconds per epoch of the current seed.
+        pace: seconds per epoch of the current seed; for an experiment, seconds that all of it takes.
         holds: number of current runs with a finished epoch, which is kept if the job is stopped.
-        chosen: what preset auto chose: `name`, `preset`, `base` (its changes of the preset) and `reason`; else empty.
+        chosen: what preset auto chose, or the best setting of a search: `name`, `preset`, `base` (its changes of the
+            preset) and `reason`; else empty.
+        share: share of an experiment that is done, from 0 to 1; None for a side.
 
     Raises:
         ValueError: the state is unknown, a seed is not a number, or `chosen` states something else.
@@ -87,6 +94,7 @@ class Status:
     pace: float | None = None
     holds: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
+    share: float | None = None
 
     def __post_init__(self) -> None:
         if self.state not in get_args(State):

@@ -15,7 +15,7 @@ from frostbench.app.jobs.mark import write_mark
 from frostbench.app.jobs.messages import NOT_BEGUN, found_all_message
 from frostbench.app.jobs.plugins import check_plugins
 from frostbench.app.jobs.process import request_stop
-from frostbench.app.jobs.records import SIDES, UNFINISHED, JobError, Request, Status
+from frostbench.app.jobs.records import EXPERIMENTS, SIDES, UNFINISHED, JobError, Request, Status
 from frostbench.app.jobs.state import current_status, unfinished
 from frostbench.benchmarks.settings.nouns import with_noun
 
@@ -30,6 +30,7 @@ def submit(
     device: str = "cpu",
     keys: Mapping[int, str] | None = None,
     plugins: queue.Plugins = (),
+    rounds: int = 0,
 ) -> str:
     """Add a job to the queue and return its ID; its worker is started when its turn comes.
 
@@ -37,24 +38,25 @@ def submit(
 
     Args:
         store: folder of the run store; runs are stored there, whatever store the bench names.
-        side: A or B.
-        bench: tree of a BenchSpec with one row and one cache, validated by the worker, which reports errors as the
-            job's failure. Relative paths start from the current directory.
+        side: A or B, or the kind of an experiment (`EXPERIMENTS`).
+        bench: tree of a BenchSpec with one cache and, for a side, one row, validated by the worker, which reports
+            errors as the job's failure. Relative paths start from the current directory.
         title: display name of the job.
         slots: number of jobs that may train at the same time; the job waits while as many older ones are unfinished.
         device: device to train on, such as cpu or cuda.
-        keys: run keys by seed, if known.
+        keys: run keys by seed, or by number for an experiment, if known.
         plugins: the only files that the job, and the jobs its worker starts, may execute.
+        rounds: number of rounds of successive halving of a search; 0 to train all settings in full.
 
     Raises:
-        JobError: the side is neither A nor B, slots is below 1, the bench names another plugin, too many jobs are
+        JobError: there is no such side or kind, slots is below 1, the bench names another plugin, too many jobs are
             unfinished, or the secret that marks this user's jobs cannot be read.
         OSError: the folder cannot be written, or no process can be started.
     """
-    if side not in SIDES or slots < 1:
+    if side not in (*SIDES, *EXPERIMENTS) or slots < 1:
         given = f"side {side!r} and {with_noun(slots, 'slot')}"
-        raise JobError(f"A job needs side A or B and at least one slot, got {given}.")
-    home, request = Path(store) / "jobs", _request(store, side, bench, title, slots, device, keys)
+        raise JobError(f"A job needs side A or B, changes or search, and at least one slot, got {given}.")
+    home, request = Path(store) / "jobs", _request(store, side, bench, title, slots, device, keys, rounds)
     check_plugins(request, plugins)
     with queue.locked(home):
         active = unfinished([home / name for name in queue.job_ids(home)])
@@ -91,11 +93,11 @@ def submit_found(
     that some of the runs came from.
 
     Raises:
-        JobError: the side is neither A nor B.
+        JobError: there is no such side or kind.
         OSError: the folder cannot be written.
     """
-    if side not in SIDES:
-        raise JobError(f"A job needs side A or B, got {side!r}.")
+    if side not in (*SIDES, *EXPERIMENTS):
+        raise JobError(f"A job needs side A or B, changes or search, got {side!r}.")
     home, request = Path(store) / "jobs", _request(store, side, bench, title, 1, "cpu", keys)
     seeds, now = len(keys), request.created
     ended: dict[str, Any] = {
@@ -104,7 +106,8 @@ def submit_found(
         "ended": now,
         "keys": dict(keys),
     }
-    status = Status(state="done", seed_number=seeds, seeds=seeds, found=seeds, **ended)
+    share = 1.0 if side in EXPERIMENTS else None
+    status = Status(state="done", seed_number=seeds, seeds=seeds, found=seeds, share=share, **ended)
     with queue.locked(home):
         last = next((home / name for name in reversed(queue.job_ids(home)) if _side_of(home / name) == side), None)
         if last is not None and _is_same(last, request) and current_status(last).state == "done":
@@ -120,9 +123,10 @@ def _request(
     slots: int,
     device: str,
     keys: Mapping[int, str] | None,
+    rounds: int = 0,
 ) -> Request:
     tree, here = bench | {"store": str(store)}, str(Path.cwd())
-    return Request(side, title, tree, slots, device, time.time(), here, dict(keys or {}))
+    return Request(side, title, tree, slots, device, time.time(), here, dict(keys or {}), rounds)
 
 
 def _write(home: Path, request: Request, status: Status | None = None) -> Path:
@@ -156,7 +160,7 @@ def _is_same(folder: Path, request: Request) -> bool:
         other = read_request(folder)
     except JobError:
         return False
-    if other.side != request.side:
+    if (other.side, other.rounds) != (request.side, request.rounds):
         return False
     if other.keys and request.keys:
         return other.keys == request.keys

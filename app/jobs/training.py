@@ -68,7 +68,7 @@ def train(request: Request, progress: Progress) -> tuple[State, str]:
                     continue
                 first = time.monotonic() if event.epoch == 1 else first
             else:
-                _log(event)
+                log_event(event)
             status = after(progress.status, event, bench.seeds, time.monotonic() - first)
             soon = isinstance(event, RunEpoch | RunFold) and holds == progress.status.holds
             progress.show(replace(status, holds=holds), soon=soon)
@@ -171,7 +171,8 @@ def _write_epoch(event: RunEpoch, file: TextIO) -> None:
     file.write(json.dumps(line | {name: event.metrics[name] for name in METRICS}) + "\n")
 
 
-def _log(event: BenchEvent) -> None:
+def log_event(event: BenchEvent) -> None:
+    """Print an event; the worker's output is the log of its job."""
     if isinstance(event, CacheOpened):
         print(f"{event.cache}: " + ", ".join(f"{role} {rows}" for role, rows in event.rows.items()))
     if isinstance(event, CacheOpened | RowStarted):

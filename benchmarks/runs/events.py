@@ -45,6 +45,23 @@ class RowStarted:
 
 
 @dataclass(frozen=True)
+class RoundStarted:
+    """Event: a round of successive halving starts.
+
+    Attributes:
+        number: position of the round, from 1.
+        rounds: number of rounds.
+        settings: number of settings that it trains.
+        epochs: number of epochs that its schedule states.
+    """
+
+    number: int
+    rounds: int
+    settings: int
+    epochs: int
+
+
+@dataclass(frozen=True)
 class RunEvent:
     """Event of one run, given by the folder of its cache, the name of its row and its seed."""
 
@@ -155,4 +172,4 @@ class BenchDone:
     failed: tuple[RunFailed, ...] = ()
 
 
-BenchEvent = CacheOpened | RowStarted | RunEvent | RunDone | RunsElsewhere | BenchStopped | BenchDone
+BenchEvent = CacheOpened | RowStarted | RoundStarted | RunEvent | RunDone | RunsElsewhere | BenchStopped | BenchDone

@@ -54,11 +54,29 @@ def known_keys(bench: BenchSpec, table: FeatureTable) -> dict[int, str]:
             f"The bench must have one row on one cache, got {with_noun(len(rows), 'row')} on "
             f"{with_noun(len(bench.caches), 'cache')}. Use `bench_rows`."
         )
+    keys = _known(bench, rows, table)
+    return dict(zip(bench.seeds, keys[rows[0].name], strict=True)) if keys else {}
+
+
+def known_keys_by_row(bench: BenchSpec, table: FeatureTable) -> dict[str, tuple[str, ...]]:
+    """Return the run keys of a bench with one cache, by row, or {} if its split does not exist yet; see `known_keys`.
+
+    Raises:
+        SettingsError: the bench does not have exactly one cache, or a row is invalid.
+        ValueError: as in `known_keys`.
+    """
+    rows = rows_of(bench)
+    if len(bench.caches) != 1:
+        raise SettingsError(f"The bench must have one cache, got {len(bench.caches)}. Use `bench_rows`.")
+    return _known(bench, rows, table)
+
+
+def _known(bench: BenchSpec, rows: Sequence[Row], table: FeatureTable) -> dict[str, tuple[str, ...]]:
     cache = Path(bench.caches[0])
     if not split_path(cache, table, bench.split).is_file():
         return {}
     table, split = with_labels(table, load_or_make_split(cache, table, bench.split), bench)
-    return {spec.seed: key_of(table, split, spec) for spec in rows[0].specs}
+    return {row.name: tuple(key_of(table, split, spec) for spec in row.specs) for row in rows}
 
 
 def rows_of(bench: BenchSpec) -> tuple[Row, ...]:

@@ -81,3 +81,12 @@ def test_stores_are_found_below_the_folder(tmp_path):
     there = Workspace(tmp_path, (), tmp_path / "results")
     assert there.other_stores() == [tmp_path / "a" / "b" / "kept", tmp_path / "one" / "runs" / "x"]
     assert there.cache_names() == [str(tmp_path / "a" / "b" / "kept" / "cache")]
+
+
+def test_a_plugin_is_only_executed_for_its_keys_if_it_may_be(here, tmp_path):
+    ran, plugin = tmp_path / "ran", tmp_path / "mine.py"
+    plugin.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
+    named = bench(**{"train.loss.point": {"kind": "external", "file": str(plugin)}})
+    assert (finding.keys_of(named), ran.exists()) == ({}, False)
+    assert (finding.keys_by_row(named | {"plugins": [str(plugin)]}), ran.exists()) == ({}, False)
+    assert (finding.keys_of(named, [plugin]), ran.exists()) == ({}, True)

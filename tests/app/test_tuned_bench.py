@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+import yaml
 
 from frostbench.app.actions.bench_output import Printer, format_winners
 from frostbench.benchmarks.runs.events import RunNoted
@@ -138,3 +139,23 @@ def test_the_table_of_winners_is_aligned():
         "solved          1    0.5000  nothing to tune",
         "arcface        12    0.5000  lr=0.01, margin=0.3  lr=0.01 (largest of 4)",
     ]
+
+
+def test_successive_halving_prints_its_rounds_and_the_winner(frostbench, tuned_file):
+    tree = yaml.safe_load(tuned_file.read_text())
+    tree |= {"toggles": {}, "tune": {"plain": {"train.optim.lr": [1.0e-7, 0.02, 0.01]}}}
+    tuned_file.write_text(yaml.safe_dump(tree))
+    planned = frostbench("bench", "run", tuned_file, "--halving", 2, "--dry-run")
+    assert [line for line in planned.out.splitlines() if line.startswith("round")] == [
+        "round 1 of 2: 3 settings, 2 epochs",
+        "round 2 of 2: 1 setting, 4 epochs",
+    ]
+    assert planned.out.splitlines()[-1].startswith("all rounds: at most about")
+    ran = frostbench("bench", "run", tuned_file, "--halving", 2)
+    assert ran.status == 0, ran.err
+    assert "tuned: 8 runs trained, 0 found" in ran.out
+    assert ran.out.splitlines()[-1].split()[:2] == ["plain", "1"]
+    refused = frostbench("bench", "run", tuned_file, "--halving", 3)
+    assert "needs at least 9 settings, got 3" in refused.err
+    refused = frostbench("bench", "run", tuned_file, "--halving", 2, "--workers", 2)
+    assert "Successive halving runs in one process" in refused.err

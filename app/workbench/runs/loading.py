@@ -108,7 +108,7 @@ def _cache_of(setting: Setting, run: RunSpec, workspace: Workspace) -> tuple[str
     others = sorted(workspace.cache_names(), key=lambda name: Path(name).name != Path(setting.cache).name)
     for name in [named] if named else others:
         bench = bench_of(name, run, setting.seeds, setting.store, {}, "loaded")
-        if set(keys_of(bench).values()) & set(setting.keys):
+        if set(keys_of(bench, workspace.plugins).values()) & set(setting.keys):
             return name, True
     if named:
         return named, False

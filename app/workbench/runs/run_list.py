@@ -83,7 +83,7 @@ class _Listing:
         with self._lock:
             runs, problems = stored_runs(self._store).read()
             if runs is not self._runs:
-                self._settings = tuple(sorted(_settings(self._store, runs), key=_mean_f1, reverse=True))
+                self._settings = tuple(sorted(_settings(self._store, runs), key=mean_f1, reverse=True))
                 self._runs = runs
             return self._settings, problems
 
@@ -140,7 +140,8 @@ def _shares(
     return {data: {pair: count / sizes[data] for pair, count in found.items()} for data, found in counts.items()}
 
 
-def _mean_f1(setting: Setting) -> float:
+def mean_f1(setting: Setting) -> float:
+    """Return the mean validation macro F1 over the runs of a setting, or -1 if it is not known."""
     values = [value for value in setting.values.get("macro_f1_fg", ()) if value is not None]
     return sum(values) / len(values) if values else -1.0
 

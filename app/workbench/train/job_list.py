@@ -1,17 +1,20 @@
 """All jobs of the store as JSON values, and the settings that finished ones trained."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from frostbench.app import jobs
 from frostbench.app.jobs import Job
-from frostbench.app.jobs.records import UNFINISHED
+from frostbench.app.jobs.records import EXPERIMENTS, UNFINISHED
 from frostbench.app.workbench.requests import RequestError
 from frostbench.app.workbench.runs.marks import read_marks
 from frostbench.app.workbench.runs.naming import as_text
-from frostbench.app.workbench.runs.run_list import list_settings
+from frostbench.app.workbench.runs.run_list import Setting, list_settings, mean_f1
 from frostbench.app.workbench.train.progress import progress_text
 from frostbench.app.workspace import Workspace
+from frostbench.benchmarks.settings.nouns import with_noun
 from frostbench.benchmarks.settings.parsing import with_changes
 from frostbench.embedcache.labels.spec import LabelSpec
 from frostbench.embedcache.splits.spec import SplitSpec
@@ -20,6 +23,8 @@ from frostbench.training.run import RunSpec
 
 ENDED = 30
 """Number of ended jobs that the list shows."""
+MOST_NAMED = 5
+"""Largest number of changes of an experiment that its line names."""
 LABELS = {
     "queued": "waiting",
     "running": "training",
@@ -54,6 +59,7 @@ def as_tree(job: Job) -> dict[str, Any]:
         "began": job.began,
         "ended": job.ended,
         "stopping": job.stopping,
+        "resumable": job.side in EXPERIMENTS and job.state in ("cancelled", "failed", "lost"),
         "cancellable": job.state in (*UNFINISHED, "foreign"),
         "has_runs": bool(job.keys),
         "warnings": list(job.warnings),
@@ -62,7 +68,7 @@ def as_tree(job: Job) -> dict[str, Any]:
 
 
 def _is_choosing(job: Job) -> bool:
-    return job.state == "running" and job.epoch == 0 and bool(job.message)
+    return job.state == "running" and job.epoch == 0 and job.share is None and bool(job.message)
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -81,9 +87,24 @@ def _settings(job: Job) -> dict[str, Any]:
         if file := bench.get("labels", {}).get("file"):
             changes.append({"title": label_of(LabelSpec, "file"), "path": "labels.file", "value": str(file)})
         (cache,) = bench["caches"]
-        return {"preset": str(bench["preset"]), "changes": changes, "cache": str(cache), "seeds": seeds}
+        about = _about(bench, job.rounds)
+        return {"preset": str(bench["preset"]), "changes": changes, "cache": str(cache), "seeds": seeds, "about": about}
     except (KeyError, TypeError, AttributeError, ValueError):
-        return {"preset": "", "changes": [], "cache": "", "seeds": []}
+        return {"preset": "", "changes": [], "cache": "", "seeds": [], "about": ""}
+
+
+def _about(bench: Mapping[str, Any], rounds: int) -> str:
+    """Return what an experiment tries, in words; "" for a side."""
+    if toggles := bench.get("toggles"):
+        more = [f"{len(toggles) - MOST_NAMED} more"] if len(toggles) > MOST_NAMED else []
+        return f"{with_noun(1 + len(toggles), 'setting')}: {'; '.join(['A', *list(toggles)[:MOST_NAMED], *more])}"
+    tune = next(iter(bench.get("tune", {}).values()), None)
+    if not tune:
+        return ""
+    paths = list(tune) if isinstance(tune, Mapping) else list(dict.fromkeys(path for point in tune for path in point))
+    settings = math.prod(map(len, tune.values())) if isinstance(tune, Mapping) else len(tune)
+    halving = f", halving in {rounds} rounds" if rounds else ""
+    return f"{with_noun(settings, 'setting')} of {', '.join(label_of(RunSpec, path) for path in paths)}{halving}"
 
 
 def log_of(request: Any, workspace: Workspace) -> dict[str, str]:
@@ -92,7 +113,7 @@ def log_of(request: Any, workspace: Workspace) -> dict[str, str]:
     Raises:
         JobError: the store has no such job.
     """
-    return {"log": jobs.log_tail(workspace.store, _id_in(request))}
+    return {"log": jobs.log_tail(workspace.store, id_in(request))}
 
 
 def cancel_job(request: Any, workspace: Workspace) -> dict[str, Any]:
@@ -101,11 +122,12 @@ def cancel_job(request: Any, workspace: Workspace) -> dict[str, Any]:
     Raises:
         JobError: the store has no such job.
     """
-    jobs.cancel(workspace.store, _id_in(request), workspace.plugins)
+    jobs.cancel(workspace.store, id_in(request), workspace.plugins)
     return job_list(workspace)
 
 
-def _id_in(request: Any) -> str:
+def id_in(request: Any) -> str:
+    """Return the ID of the job that a request names. Raises RequestError if it names none."""
     job = request.get("job") if isinstance(request, Mapping) else None
     if not isinstance(job, str):
         raise RequestError(f"A request about a job must name it, got {job!r}. Reload the page.")
@@ -114,6 +136,8 @@ def _id_in(request: Any) -> str:
 
 def settings_of_jobs(request: Any, workspace: Workspace) -> dict[str, Any]:
     """Return, for jobs that have runs, the ID of their setting in the list of runs, by job.
+
+    For experiments, `runs` is the address of the tab Runs with all of their settings: pinned is A, or the best one.
 
     Raises:
         RequestError: the request does not name jobs.
@@ -125,10 +149,20 @@ def settings_of_jobs(request: Any, workspace: Workspace) -> dict[str, Any]:
     settings, _ = list_settings([workspace.store])
     marks = read_marks(workspace.store).marks
     of_key = {key: setting for setting in settings for key in setting.keys}
-    found = {}
+    found, runs = {}, {}
     for name in names:
-        keys = jobs.read(workspace.store, name).keys.values()
-        setting = next((of_key[key] for key in keys if key in of_key), None)
-        if setting is not None:
-            found[name] = {"id": setting.id, "name": marks.of(setting.entry).name or setting.name}
-    return {"store": str(workspace.store), "settings": found}
+        job = jobs.read(workspace.store, name)
+        own = list({of_key[key].id: of_key[key] for key in job.keys.values() if key in of_key}.values())
+        if own and job.side in EXPERIMENTS:
+            runs[name] = runs_address(own, is_search=job.side == "search")
+        elif own:
+            found[name] = {"id": own[0].id, "name": marks.of(own[0].entry).name or own[0].name}
+    return {"store": str(workspace.store), "settings": found, "runs": runs}
+
+
+def runs_address(settings: Sequence[Setting], *, is_search: bool) -> str:
+    """Return the address of the tab Runs that shows settings, compared with the first, or with the best of a search."""
+    first = max(settings, key=mean_f1) if is_search else settings[0]
+    chosen = ".".join(setting.id for setting in settings)
+    query = {"data": f"{first.data} {first.store}", "pinned": first.id, "chosen": chosen, "only": "1"}
+    return f"/runs?{urlencode(query)}"

@@ -41,9 +41,11 @@ def plan(request: Any, workspace: Workspace) -> dict[str, Any]:
     sent, sides = read_sent(request), _sides_of(request)
     if problems := reasons_not_to_train(sent, sides, workspace):
         return {"problems": problems, "sides": {}, "commands": ""}
+    if problems := refused_plugins(sent, sides, workspace):
+        return {"problems": problems, "sides": {}, "commands": ""}
     benches = {side: bench_of(sent, side, workspace) for side in sides}
     return {
-        "problems": _refused_plugins(sent, sides, workspace),
+        "problems": [],
         "sides": {side: _counts(bench, workspace) for side, bench in benches.items()},
         "commands": _commands(benches),
     }
@@ -78,7 +80,8 @@ def _sides_of(request: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sides)
 
 
-def _refused_plugins(sent: Sent, sides: Sequence[str], workspace: Workspace) -> list[str]:
+def refused_plugins(sent: Sent, sides: Sequence[str], workspace: Workspace) -> list[str]:
+    """Return which plugins of some sides the page may not use."""
     found = []
     for side in sides:
         try:
@@ -94,7 +97,7 @@ def _counts(bench: Tree, workspace: Workspace) -> dict[str, Any]:
     runs = len(bench["seeds"])
     if bench["preset"] == AUTO:
         return {"runs": runs, "found": None, "unknown": "auto has to choose the settings first"}
-    keys = keys_of(bench)
+    keys = keys_of(bench, workspace.plugins)
     if not keys:
         return {"runs": runs, "found": None, "unknown": "the split of this data set is made when training starts"}
     return {"runs": runs, "found": runs - len(_missing(keys, workspace)), "unknown": ""}
@@ -102,8 +105,14 @@ def _counts(bench: Tree, workspace: Workspace) -> dict[str, Any]:
 
 def _missing(keys: Mapping[int, str], workspace: Workspace) -> list[int]:
     """Return the seeds whose run is in no store."""
+    missing = set(missing_of(list(keys.values()), workspace))
+    return [seed for seed, key in keys.items() if key in missing]
+
+
+def missing_of(keys: Sequence[str], workspace: Workspace) -> list[str]:
+    """Return the run keys that are in no store."""
     stores = (workspace.store, *workspace.other_stores())
-    return [seed for seed, key in keys.items() if not any(is_finished(store, key) for store in stores)]
+    return [key for key in keys if not any(is_finished(store, key) for store in stores)]
 
 
 def _commands(benches: Mapping[str, Tree]) -> str:
@@ -122,7 +131,7 @@ def estimate(request: Any, workspace: Workspace) -> dict[str, Any]:
         ValueError: the request has another form, or a side cannot be trained.
     """
     sent, sides = read_sent(request), _sides_of(request)
-    if problems := reasons_not_to_train(sent, sides, workspace):
+    if problems := reasons_not_to_train(sent, sides, workspace) or refused_plugins(sent, sides, workspace):
         raise RequestError(" ".join(problems))
     return {side: _estimated(bench_of(sent, side, workspace), workspace) for side in sides}
 
@@ -134,14 +143,22 @@ def _estimated(bench: Tree, workspace: Workspace) -> dict[str, Any]:
     if images > MOST_IMAGES:
         reason = f"not estimated here for more than {MOST_IMAGES:,} images: frostbench bench run --dry-run does it"
         return {"seconds": None, "reason": reason}
-    keys = keys_of(bench)
+    keys = keys_of(bench, workspace.plugins)
     missing = _missing(keys, workspace) if keys else bench["seeds"]
     if not missing:
         return {"seconds": 0.0, "reason": ""}
     timed = json.dumps(bench | {"seeds": list(missing)}, sort_keys=True)
-    manifest = Path(bench["caches"][0]) / "manifest.json"
+    return {"seconds": seconds_of(timed, Path(bench["caches"][0]), workspace), "reason": ""}
+
+
+def seconds_of(bench: str, cache: Path, workspace: Workspace) -> float:
+    """Return the seconds that the runs of a bench (as JSON) take at most that are not in its store.
+
+    Raises:
+        ValueError: the bench could not run.
+    """
     with _one_at_a_time:
-        return {"seconds": _seconds(timed, workspace.device, manifest.stat().st_mtime_ns), "reason": ""}
+        return _seconds(bench, workspace.device, (cache / "manifest.json").stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=100)
@@ -160,7 +177,7 @@ def start(request: Any, workspace: Workspace) -> dict[str, Any]:
         OSError: the store cannot be written.
     """
     sent, sides = read_sent(request), _sides_of(request)
-    if problems := reasons_not_to_train(sent, sides, workspace) or _refused_plugins(sent, sides, workspace):
+    if problems := reasons_not_to_train(sent, sides, workspace) or refused_plugins(sent, sides, workspace):
         raise RequestError(" ".join(problems))
     benches = {side: bench_of(sent, side, workspace) for side in sides}
     return {"jobs": {side: submit_one(side, bench, workspace) for side, bench in benches.items()}}

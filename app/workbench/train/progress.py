@@ -15,11 +15,21 @@ def progress_text(job: Job) -> str:
         return f"{with_noun(job.ahead, 'job')} ahead" if job.ahead else "starting"
     if job.state == "done":
         return _result_text(job)
+    if job.share is not None:
+        return _experiment_text(job)
     parts = [f"seed {job.seed_number} of {job.seeds}"] if job.seed_number else []
     parts += [f"epoch {job.epoch} of at most {job.epochs}"] if job.epochs else []
     parts += [f"best macro F1 {job.best:.3f} in epoch {job.best_epoch}"] if job.best is not None else []
     left = eta_seconds(job) if job.state == "running" else None
     parts += [f"at most {_duration(left)} left"] if left is not None else []
+    return " · ".join(parts)
+
+
+def _experiment_text(job: Job) -> str:
+    left = eta_seconds(job) if job.state == "running" else None
+    parts = [job.message.rstrip(".")] if job.message else []
+    parts += [f"{job.found + job.trained} of {with_noun(job.seeds, 'run')}"] if job.seeds else []
+    parts += [f"about {_duration(left)} left"] if left is not None else []
     return " · ".join(parts)
 
 

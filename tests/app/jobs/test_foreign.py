@@ -235,7 +235,7 @@ def test_a_worker_gets_absolute_paths_of_plugins(tmp_path, monkeypatch, plugin):
 def test_plugins_are_found_anywhere_in_the_bench(tmp_path):
     bench = {"caches": ["digits.py"], "plugins": ["a.py"], "base": {"head": {"classifier": {"file": "b.py"}}}}
     bench |= {"toggles": {"x": {"train.loss.point": {"kind": "external", "file": "/c.py"}}}, "grid": {"y": ["d.py"]}}
-    found = plugins_of(Request("A", "", bench, 1, "cpu", 0.0, str(tmp_path)))
+    found = plugins_of(bench, tmp_path)
     assert found == [*(str(tmp_path / name) for name in ("a.py", "b.py")), "/c.py", str(tmp_path / "d.py")]
 
 

@@ -122,7 +122,7 @@ def test_a_job_begins_when_a_slot_is_free(store, cache, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("side", "slots"), [("C", 1), ("", 1), ("A", 0)])
 def test_a_job_needs_a_side_and_a_slot(tmp_path, side, slots):
-    with pytest.raises(JobError, match="A job needs side A or B and at least one slot"):
+    with pytest.raises(JobError, match="A job needs side A or B, changes or search, and at least one slot"):
         submit(tmp_path, side, {}, slots=slots)
     assert list(tmp_path.iterdir()) == []
 

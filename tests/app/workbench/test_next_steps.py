@@ -178,6 +178,7 @@ def test_several_options_are_counted_and_named(facts):
     one = {"train.optim.lr": 0.1, "train.ema": 0.5}
     step = choice_rules.several_options(replace(facts, specs={a: one, b: {"train.optim.lr": 0.2}}))
     assert step.title == "A and B differ in 2 options"
+    assert step.set == {"train": "changes"}
     assert step.text == "Learning rate, Weight averaging: EMA decay. Try each alone to see which of them matters."
     kinds = {"head.body.kind": "mlp", "head.body.hidden": [9]}
     assert choice_rules.several_options(replace(facts, specs={a: {}, b: kinds})) is None

@@ -124,6 +124,19 @@ def test_auto_needs_no_settings_of_side_a_and_is_in_the_commands(answer, form, w
     assert jobs.read(workspace.store, started["A"]).bench["preset"] == "auto"
 
 
+def test_a_plugin_that_was_not_named_at_start_is_not_executed(answer, form, tmp_path):
+    ran, plugin = tmp_path / "ran", tmp_path / "mine.py"
+    plugin.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
+    form["sides"]["B"] |= {"train.loss.point.kind": "external", "train.loss.point<external>.file": str(plugin)}
+    asked = {"form": form, "sides": ["B"]}
+    (problem,) = answer("train-plan", asked)["problems"]
+    assert "Plugins execute code" in problem
+    for name in ("train-estimate", "train-start"):
+        with pytest.raises(ValueError, match="Plugins execute code"):
+            answer(name, asked)
+    assert not ran.exists()
+
+
 def test_jobs_are_listed_in_words_and_cancelled(answer, form, monkeypatch):
     monkeypatch.setattr("frostbench.app.jobs.queue.start", lambda *_: None)
     assert answer("train-jobs") == {"jobs": [], "omitted": 0}

@@ -84,6 +84,7 @@ def several_options(facts: Facts) -> Step | None:
         text=f"{named}{more}. Try each alone to see which of them matters.",
         label="Load both into Train",
         load={"a": facts.a.setting.id, "b": facts.b.setting.id},
+        set={"train": "changes"},
     )
 
 

@@ -19,7 +19,7 @@ const bulk = h("div", { class: "bulk", role: "toolbar", "aria-label": "Chosen se
 
 const table = settingsTable({
   show, sort,
-  choose(row, on) { if (on) state.chosen.add(row.id); else state.chosen.delete(row.id); show(); showBulk(); },
+  choose(row, on) { if (on) state.chosen.add(row.id); else state.chosen.delete(row.id); remember(); show(); showBulk(); },
   async star(row) { if (await change([row], { star: !row.star }, `${row.name}: ${row.star ? "no star" : "starred"}.`)) show(); },
   edit: row => table.edit(row),
   stop: row => table.close(row),
@@ -57,7 +57,7 @@ function showBulk() {
     ...(size === 2 ? [sideBySide(rows)] : []), tag, known, button("Add tag", () => addTag(tag.value)),
     ...(size <= 2 ? [button("Load into Train", () => load(sidesOf(rows)))] : []),
     button("Delete …", () => remove(rows), `Move ${count(size, "chosen setting")} to the trash`),
-    button("Clear", () => { state.chosen.clear(); show(); showBulk(); compare(); }));
+    button("Clear", () => { state.chosen.clear(); state.only = false; remember(); show(); showBulk(); compare(); }));
 }
 
 async function addTag(text) {

@@ -9,7 +9,7 @@ export const METRICS = {
   ece: { title: "Calibration error", up: false, scale: 100, digits: 1 },
   nll: { title: "Log loss", up: false, scale: 1, digits: 3 },
 };
-export const state = { all: [], groups: [], own: [], shown: [], data: "", pinned: { a: "", b: "" }, pins: {}, stores: [], sort: "macro_f1_fg", down: true, query: "", tags: new Set(), starred: false, metric: "macro_f1_fg", chosen: new Set(), differences: null };
+export const state = { all: [], groups: [], own: [], shown: [], data: "", pinned: { a: "", b: "" }, pins: {}, stores: [], sort: "macro_f1_fg", down: true, query: "", tags: new Set(), starred: false, only: false, metric: "macro_f1_fg", chosen: new Set(), differences: null };
 
 const keyOf = row => `${row.data} ${row.store}`;
 
@@ -52,7 +52,7 @@ function text(row) {
 /** Filter and sort; rows without a value come last. */
 export function arrange() {
   const words = state.query.toLowerCase().split(/\s+/).filter(Boolean), tags = [...state.tags], sign = state.down ? -1 : 1;
-  const fits = row => words.every(word => text(row).includes(word)) && tags.every(tag => row.tags.includes(tag)) && (!state.starred || row.star);
+  const fits = row => words.every(word => text(row).includes(word)) && tags.every(tag => row.tags.includes(tag)) && (!state.starred || row.star) && (!state.only || !state.chosen.size || state.chosen.has(row.id));
   const keyed = state.own.filter(fits).map(row => ({ row, v: value(row, state.sort) }));
   keyed.sort(({ v: x }, { v: y }) => x === null || y === null ? (x === null) - (y === null) : sign * (x > y ? 1 : x < y ? -1 : 0));
   state.shown = keyed.map(({ row }) => row);
@@ -74,12 +74,14 @@ export function read(parameters) {
   state.pinned = { a: parameters.get("pinned") ?? "", b: "" };
   state.tags = new Set(parameters.getAll("tag"));
   state.starred = parameters.has("star");
+  state.chosen = new Set((parameters.get("chosen") ?? "").split(".").filter(Boolean));
+  state.only = parameters.has("only");
   if (METRICS[parameters.get("metric")]) state.metric = parameters.get("metric");
 }
 
 export function remember() {
   const parameters = new URLSearchParams();
-  const said = { data: state.data, q: state.query, pinned: state.pinned.a, metric: state.metric, star: state.starred ? "1" : "" };
+  const said = { data: state.data, q: state.query, pinned: state.pinned.a, metric: state.metric, star: state.starred ? "1" : "", chosen: [...state.chosen].join("."), only: state.only && state.chosen.size ? "1" : "" };
   for (const [name, text] of Object.entries(said)) if (text) parameters.set(name, text);
   for (const tag of state.tags) parameters.append("tag", tag);
   history.replaceState(null, "", `?${parameters}`);

@@ -18,6 +18,6 @@ export function showTools(changed) {
   found.textContent = `${state.shown.length.toLocaleString("en")} ${state.shown.length === 1 ? "setting" : "settings"} of ${state.own.length.toLocaleString("en")}`;
   const all = [...new Set(state.own.flatMap(row => row.tags))].sort((a, b) => a.localeCompare(b));
   const chip = (text, on, turn) => h("button", { class: "chip filter", type: "button", "aria-pressed": String(on), click: () => { turn(); remember(); changed(); } }, text);
-  renew(tags, ...(state.starred || state.own.some(row => row.star) ? [chip("★ starred", state.starred, () => { state.starred = !state.starred; })] : []),
+  renew(tags, ...(state.chosen.size ? [chip("only the chosen", state.only, () => { state.only = !state.only; })] : []), ...(state.starred || state.own.some(row => row.star) ? [chip("★ starred", state.starred, () => { state.starred = !state.starred; })] : []),
     ...all.map(tag => chip(tag, state.tags.has(tag), () => { if (!state.tags.delete(tag)) state.tags.add(tag); })));
 }

@@ -1,5 +1,6 @@
 // The form: values of both sides, what differs, the address that states them, and taking acts back.
-export const SIDES = ["A", "B"], AUTO = "auto", MARK = { A: "●", B: "◆" };
+export const SIDES = ["A", "B"], AUTO = "auto", MARK = { A: "●", B: "◆", changes: "≠", search: "⌕" };
+export const EXPERIMENTS = ["changes", "search"];
 const MOST_UNDO = 50;
 
 export const form = { sides: { A: {}, B: {} }, start: { A: "baseline", B: "full" }, switched: { A: {}, B: {} }, seeds: 3, split: {}, corrected: false };

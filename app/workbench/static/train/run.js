@@ -2,33 +2,39 @@
 import { ApiError, api } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count, h } from "../shared/dom.js";
+import { isFound, planLines, planSettings } from "./experiment.js";
 import { differences, form, fromText, isAuto, request } from "./form.js";
 import { duration } from "./jobs.js";
+import { searchPanel, searchRequest } from "./search.js";
 
 const IDLE = 1200;
-const CHOICES = { both: { title: "A and B", sides: ["A", "B"] }, A: { title: "A alone", sides: ["A"] }, B: { title: "B alone", sides: ["B"] } };
+const CHOICES = { both: { title: "A and B", sides: ["A", "B"] }, A: { title: "A alone", sides: ["A"] }, B: { title: "B alone", sides: ["B"] }, changes: { title: "Each change alone and all together", button: "Train each change" }, search: { title: "Search around B", button: "Start the search" } };
+export const WHAT = Object.keys(CHOICES);
+const isExperiment = what => !CHOICES[what].sides;
 
-/** Return { element, ask(), show(reply) }; `started` is called with the job IDs by side. */
+/** Return { element, ask(), show(reply), what }; `started` is called with the job IDs by side or kind of experiment. */
 export function runPanel({ change, started }) {
   let what = "both", asked = 0, timer = 0, plan = null, time = null, errors = [];
   const seeds = h("input", { class: "field seeds", type: "text", inputmode: "numeric", "aria-label": "Seeds", "aria-describedby": "seeds-help seeds-error", autocomplete: "off", input: () => { form.seeds = fromText({ control: "number" }, seeds.value); change("typed"); } });
   const seedsError = h("p", { class: "error", id: "seeds-error", hidden: true });
   const lines = h("ul", { class: "plan" }), reason = h("p", { class: "error", id: "reason", role: "status" });
   const button = h("button", { class: "btn primary", type: "button", disabled: true, "aria-describedby": "reason", click: start }, "Train A and B");
+  const settings = h("ul", { class: "settings", tabindex: "0", "aria-label": "The settings" }), settingsBox = h("details", { hidden: true }, h("summary", {}, "The settings"), settings);
   const commands = h("pre", { tabindex: "0" });
   const copy = h("button", { class: "btn small", type: "button", click: () => navigator.clipboard.writeText(commands.textContent).then(() => announce("The commands are copied."), fail) }, "Copy");
-  const radios = Object.entries(CHOICES).map(([key, { title }]) => h("label", {}, h("input", { type: "radio", name: "what", value: key, checked: key === what, change: () => { what = key; ask(); } }), title));
+  const radios = Object.entries(CHOICES).map(([key, { title }]) => h("label", {}, h("input", { type: "radio", name: "what", value: key, checked: key === what, change: () => { what = key; panel.element.hidden = what !== "search"; change("chosen"); } }), title));
+  const panel = searchPanel(change);
   const element = h("section", { class: "card run", "aria-labelledby": "run-title", "data-state": "asking" },
     h("header", {}, h("h2", { id: "run-title" }, "Train")),
-    h("div", { class: "inside" }, h("div", { class: "what", role: "group", "aria-label": "What to train" }, radios),
-      h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Seeds "), h("small", { id: "seeds-help" }, "runs per side: a verdict needs two, better five")), seeds), seedsError,
+    h("div", { class: "inside" }, h("div", { class: "what", role: "group", "aria-label": "What to train" }, radios), panel.element,
+      h("div", { class: "seed-line" }, h("span", {}, h("b", {}, "Seeds "), h("small", { id: "seeds-help" }, "runs per setting: a verdict needs two, better five")), seeds), seedsError,
       lines, reason, button, h("small", {}, "Jobs go on when this page is closed."),
-      h("details", {}, h("summary", {}, "The same on the command line"), commands, copy)));
+      settingsBox, h("details", {}, h("summary", {}, "The same on the command line"), commands, copy)));
 
   function wait(text) {
     element.dataset.state = "asking";
     button.disabled = true;
-    button.textContent = `Train ${CHOICES[what].title}`;
+    button.textContent = CHOICES[what].button ?? `Train ${CHOICES[what].title}`;
     reason.textContent = text;
   }
 
@@ -39,20 +45,23 @@ export function runPanel({ change, started }) {
     plan = time = null;
     wait(errors.length ? errors[0] : "");
     if (errors.length) { element.dataset.state = "error"; lines.replaceChildren(); commands.textContent = ""; return; }
-    const sent = request({ sides: CHOICES[what].sides });
+    const sent = asking();
     try {
-      const reply = await api("train-plan", sent);
+      const reply = await api(`${isExperiment(what) ? "experiment" : "train"}-plan`, sent);
       if (mine !== asked) return;
       plan = reply;
       draw();
-      if (!plan.problems.length && Object.values(plan.sides).some(side => side.found !== side.runs)) timer = setTimeout(() => estimate(sent, mine), IDLE);
+      if (!plan.problems.length && !isComplete()) timer = setTimeout(() => estimate(sent, mine), IDLE);
     } catch (error) { if (mine === asked) { element.dataset.state = "failed"; reason.textContent = error.message; } }
   }
 
+  const asking = () => isExperiment(what) ? request({ kind: what, ...(what === "search" ? { search: searchRequest() } : {}) }) : request({ sides: CHOICES[what].sides });
+  const isComplete = () => isExperiment(what) ? isFound(plan) : Object.values(plan.sides).every(({ runs, found }) => runs === found);
+
   async function estimate(sent, mine) {
     try {
-      const reply = await api("train-estimate", sent);
-      if (mine === asked) { time = reply; draw(); }
+      const reply = await api(`${sent.kind ? "experiment" : "train"}-estimate`, sent);
+      if (mine === asked) { time = sent.kind ? { [sent.kind]: reply } : reply; draw(); }
     } catch (error) { if (mine === asked && error instanceof ApiError) { time = { problem: error.message }; draw(); } }
   }
 
@@ -61,6 +70,13 @@ export function runPanel({ change, started }) {
     reason.textContent = plan.problems.join(" ");
     button.disabled = plan.problems.length > 0;
     commands.textContent = plan.commands;
+    panel.mark(plan.fields ?? {});
+    settingsBox.hidden = !plan.rows?.length;
+    settings.replaceChildren(...planSettings({ rows: [], ...plan }));
+    if (isExperiment(what)) {
+      lines.replaceChildren(...planLines(what, plan), ...plan.problems.length ? [] : [h("li", { class: "time" }, timeText())]);
+      return;
+    }
     const equal = what === "both" && !isAuto("A") && !differences().length;
     lines.replaceChildren(...Object.entries(plan.sides).map(([side, found]) => h("li", {}, h("b", {}, `${side}: `), sideText(side, found))),
       h("li", { class: "time" }, timeText()), equal ? h("li", {}, "A and B are equal, so there will be nothing to compare.") : []);
@@ -72,26 +88,29 @@ export function runPanel({ change, started }) {
   }
 
   function timeText() {
-    if (Object.values(plan.sides).every(({ runs, found }) => runs === found)) return "No training needed.";
+    if (isComplete()) return "No training needed.";
     if (!time) return "Estimating the time …";
     if (time.problem) return `The time cannot be estimated: ${time.problem}`;
     const known = Object.values(time).filter(({ seconds }) => seconds !== null).reduce((sum, { seconds }) => sum + seconds, 0);
-    const open = Object.entries(time).filter(([, { reason: why }]) => why).map(([side, { reason: why }]) => `${side}: ${why}`);
+    const open = Object.entries(time).filter(([, { reason: why }]) => why).map(([side, { reason: why }]) => isExperiment(what) ? `The time is ${why}.` : `${side}: ${why}`);
     return [known ? `At most about ${duration(known)} of training.` : "", ...open].filter(Boolean).join(" ");
   }
 
   async function start() {
     button.disabled = true;
     try {
-      const { jobs } = await api("train-start", request({ sides: CHOICES[what].sides }));
+      const { jobs } = await api(`${isExperiment(what) ? "experiment" : "train"}-start`, asking());
       announce(`${count(Object.keys(jobs).length, "job")} started.`);
       started(jobs);
     } catch (error) { fail(error); }
     ask();
   }
 
-  /** Show the seeds and the errors of a reply. */
+  /** Show what is chosen, the seeds and the errors of a reply. */
   function show(reply) {
+    element.querySelector(`[name=what][value=${what}]`).checked = true;
+    panel.element.hidden = what !== "search";
+    panel.show();
     if (JSON.stringify(fromText({ control: "number" }, seeds.value)) !== JSON.stringify(form.seeds)) seeds.value = form.seeds ?? "";
     const message = reply?.shared.seeds ?? "";
     seedsError.textContent = message;
@@ -99,5 +118,5 @@ export function runPanel({ change, started }) {
     if (message) seeds.setAttribute("aria-invalid", "true"); else seeds.removeAttribute("aria-invalid");
   }
 
-  return { element, ask, show, wait, setErrors(found) { errors = found; } };
+  return { element, ask, show, wait, setErrors(found) { errors = found; }, get what() { return what; }, set what(key) { what = key; } };
 }

@@ -2,18 +2,19 @@
 import { api } from "../shared/api.js";
 import { announce, fail } from "../shared/bar.js";
 import { count, h } from "../shared/dom.js";
-import { AUTO, MARK, SIDES, act, form, fromParameters, isAuto, load, options, request, rows, toParameters, usePreset } from "./form.js";
+import { AUTO, EXPERIMENTS, MARK, SIDES, act, form, fromParameters, isAuto, load, options, request, rows, toParameters, usePreset } from "./form.js";
 import { changesPanel, startedFrom } from "./changes.js";
 import { jobList } from "./jobs.js";
 import { optionList, view } from "./options.js";
-import { runPanel } from "./run.js";
+import { WHAT, runPanel } from "./run.js";
+import * as searching from "./search.js";
 
 const KEPT = "frostbench_train", TYPING = 120;
 const main = document.querySelector("#main");
 const names = {}, about = {}, corrections = {};
 let reply = null, wanted = 0, busy = false, timer = 0, pair = {};
 
-const changes = changesPanel(change), jobs = jobList({ ended: () => run.ask() });
+const changes = changesPanel(change), jobs = jobList({ ended: () => run.ask(), resumed(found) { pair = found; remember(true); jobs.follow(found); } });
 const run = runPanel({ change, started(found) { pair = found; remember(true); jobs.follow(found); } });
 const list = optionList({ change, turn, choose(section) { view.section = section; view.query = find.value = ""; view.only = only.checked = false; redraw(); remember(true); } });
 const find = h("input", { class: "field", type: "search", placeholder: "Find a setting: smoothing, learning rate …", "aria-label": "Find a setting", input: () => { view.query = find.value; redraw(); remember(); } });
@@ -130,6 +131,8 @@ function remember(push = false) {
   if (view.query) parameters.set("q", view.query);
   if (view.only) parameters.set("only", "1");
   if (view.keys) parameters.set("keys", "1");
+  if (run.what !== "both") parameters.set("train", run.what);
+  if (run.what === "search") searching.toParameters(parameters);
   for (const [side, id] of Object.entries(pair)) parameters.set(`job-${side.toLowerCase()}`, id);
   const query = `?${parameters}`;
   if (query !== location.search) history[push ? "pushState" : "replaceState"](null, "", query + location.hash);
@@ -137,15 +140,16 @@ function remember(push = false) {
 }
 
 function read(query) {
-  const parameters = new URLSearchParams(query), unknown = fromParameters(parameters);
+  const parameters = new URLSearchParams(query), unknown = [...fromParameters(parameters), ...searching.fromParameters(parameters)];
   const sections = list.sections(), section = parameters.get("show");
   view.section = sections.includes(section) ? section : "Usual";
   view.query = find.value = parameters.get("q") ?? "";
   view.only = only.checked = parameters.has("only");
   view.keys = keys.checked = parameters.has("keys");
   main.classList.toggle("keys", view.keys);
+  run.what = WHAT.includes(parameters.get("train")) ? parameters.get("train") : "both";
   pair = {};
-  for (const side of SIDES) if (parameters.has(`job-${side.toLowerCase()}`)) pair[side] = parameters.get(`job-${side.toLowerCase()}`);
+  for (const side of [...SIDES, ...EXPERIMENTS]) if (parameters.has(`job-${side.toLowerCase()}`)) pair[side] = parameters.get(`job-${side.toLowerCase()}`);
   if (unknown.length) fail(new Error(`The address names what does not exist here and was left out: ${unknown.join(", ")}.`));
 }
 
