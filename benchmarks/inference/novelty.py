@@ -57,8 +57,8 @@ class Novelty:
 def joined(vectors: Sequence[np.ndarray]) -> Vectors:
     """Concatenate columns [N, D] as unit vectors, so that cosines are the mean of the columns' cosines.
 
-    >>> joined([np.array([[3.0, 4.0]]), np.array([[2.0]])]).round(3).tolist()
-    [[0.4239999949932098, 0.5659999847412109, 0.7070000171661377]]
+    >>> [[f"{value:.3f}" for value in row] for row in joined([np.array([[3.0, 4.0]]), np.array([[2.0]])]).tolist()]
+    [['0.424', '0.566', '0.707']]
     """
     together: Vectors = np.concatenate([to_unit(one) for one in vectors], axis=1)
     together /= np.float32(len(vectors) ** 0.5)

@@ -7,12 +7,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from frostbench.app.scratch import scratch_folder
-from frostbench.app.uploads import UploadError, Uploads, plain_name, write_preview
+from frostbench.app.uploads import UploadError, Uploads, plain_name
 
 
 async def chunks(*parts):
@@ -102,28 +100,6 @@ def test_an_interrupted_upload_leaves_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "\x00\n", " . ", "a/.."])
 def test_an_unusable_name_is_replaced(name):
     assert plain_name(name) == "image"
-
-
-def test_the_preview_shows_the_decoded_pixels(tmp_path):
-    pixels = np.zeros((600, 1200, 4), np.uint8)
-    pixels[:, :600] = (200, 10, 10, 255)
-    Image.fromarray(pixels, "RGBA").save(tmp_path / "a.png")
-    uploads = Uploads(tmp_path / "kept")
-    upload = uploads.get(take(uploads, (tmp_path / "a.png").read_bytes()))
-    write_preview(upload)
-    with Image.open(upload.preview) as seen:
-        assert (seen.size, seen.mode) == ((480, 240), "RGB")
-        assert (seen.getpixel((10, 10)), seen.getpixel((470, 10))) == ((200, 10, 10), (255, 255, 255))
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from frostbench.app.scratch import scratch_folder
-with scratch_folder(Path(sys.argv[1])) as own:
-    print(own, flush=True)
-    input()
-"""
 
 
 def test_only_folders_of_killed_servers_are_removed(tmp_path):

@@ -30,6 +30,7 @@ def test_losses_of_each_step_and_what_the_heads_say(now, name):
         torch.testing.assert_close(
             torch.tensor(ours[key], dtype=torch.float64),
             torch.tensor(held[key], dtype=torch.float64),
-            rtol=1e-7,
-            atol=1e-7,
+            # float32 sums in another order, as other processors add them, differ by up to 5e-6 here.
+            rtol=2e-5,
+            atol=1e-5,
         )

@@ -231,3 +231,24 @@ def mislabelled(tmp_path_factory):
             image.save(folder / f"really {digit} {i:04d}.png")
     embed_listing(list_folder(root / "images"), load_backbone("bundled", "efficientnet_lite0"), root / "digits")
     return root / "digits"
+
+
+@pytest.fixture
+def chromium_page(chromium):
+    """A function that opens an address in a fresh browser profile; a script error fails the test at the end."""
+    contexts, wrong = [], []
+
+    def open_page(address):
+        contexts.append(chromium.new_context(viewport={"width": 1366, "height": 900}, accept_downloads=True))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(address)
+        page.locator("main[data-state=ready]").wait_for()
+        return page
+
+    yield open_page
+    for context in contexts:
+        for page in context.pages:
+            page.goto("about:blank", timeout=30_000)
+        context.close()
+    assert wrong == []

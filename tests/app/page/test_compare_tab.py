@@ -92,7 +92,9 @@ def test_images_that_b_fixes_are_shown_with_both_answers(page):
     first = page.locator(".shot").first
     expect(first).to_contain_text("A ✗")
     expect(first).to_contain_text("B ✓")
-    page.wait_for_function("[...document.querySelectorAll('.shot img')].slice(0, 8).every(i => i.naturalWidth > 0)")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.shot img')].slice(0, 8).every(i => i.naturalWidth > 0)"
+    )
     kinds.get_by_role("button", name="Both wrong").click()
     if page.locator(".shot").count():
         expect(page.locator(".shot").first).to_contain_text("B ✗")

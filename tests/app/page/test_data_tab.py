@@ -137,7 +137,7 @@ def test_a_class_leads_to_its_images(page):
 
 def test_pictures_are_shown(page):
     page.wait_for_function(
-        "[...document.querySelectorAll('.queue img, .film img')].every(image => image.naturalWidth > 0)"
+        "() => [...document.querySelectorAll('.queue img, .film img')].every(image => image.naturalWidth > 0)"
     )
     assert page.locator(".missing").count() == 0
 

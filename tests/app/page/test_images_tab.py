@@ -143,7 +143,7 @@ def test_arrows_move_and_enter_opens(open_images):
 
 def test_all_images_in_view_have_pictures(open_images):
     page = open_images()
-    page.wait_for_function("[...document.querySelectorAll('.cell img')].every(image => image.naturalWidth > 0)")
+    page.wait_for_function("() => [...document.querySelectorAll('.cell img')].every(image => image.naturalWidth > 0)")
     assert page.locator(".cell").count() > 20
     assert page.locator(".missing").count() == 0
 

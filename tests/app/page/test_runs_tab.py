@@ -124,6 +124,8 @@ def test_what_to_do_next_leads_to_the_tabs_that_do_it(open_runs):
     if steps.get_by_role("button", name="more").count():
         steps.get_by_role("button", name="more").click()
     expect(line).to_contain_text("A and B differ in", timeout=LONG)
+    # The steps are those of the pair that was pinned, not of the one before.
+    expect(line).to_contain_text("Label smoothing", timeout=LONG)
     line.get_by_role("button", name="Load both into Train").click()
     page.wait_for_url("**/train?**")
     page.locator("main[data-state=ready]").wait_for()

@@ -52,7 +52,7 @@ def test_a_tab_of_an_earlier_server_reloads_itself(server, browse):
     server.kill()
     server.start()
     page.get_by_label("B: Preset").select_option("plain")
-    page.wait_for_function("window.earlier === undefined", timeout=LONG)
+    page.wait_for_function("() => window.earlier === undefined", timeout=LONG)
     expect(page.get_by_label("A: Preset")).to_have_value("plain", timeout=LONG)
 
 

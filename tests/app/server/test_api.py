@@ -39,7 +39,7 @@ def url(cache, tmp_path_factory):
 def client(url):
     with urllib.request.urlopen(url + "frostbench/token", timeout=30) as answer:
         token = answer.read().decode()
-    return Client(url, headers={"x-frostbench-token": token}, verbose=False)
+    return Client(url, headers={"x-frostbench-token": token}, httpx_kwargs={"timeout": 120}, verbose=False)
 
 
 def test_every_function_is_typed_and_described(client):
