@@ -102,6 +102,16 @@ def test_an_unusable_name_is_replaced(name):
     assert plain_name(name) == "image"
 
 
+HOLD = """
+import sys
+from pathlib import Path
+from frostbench.app.scratch import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as own:
+    print(own, flush=True)
+    input()
+"""
+
+
 def test_only_folders_of_killed_servers_are_removed(tmp_path):
     home, documents = tmp_path / "app", tmp_path / "documents"
     words = [sys.executable, "-c", HOLD, str(home)]
