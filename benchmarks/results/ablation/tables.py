@@ -64,7 +64,8 @@ def read_tables(out: Path, benches: Sequence[str] | None = None) -> pd.DataFrame
     Raises:
         ValueError: there are none.
     """
-    frames = [pd.read_csv(path) for path in sorted((out / "tables").glob("*.csv"))]
+    # Pages that are not about benches keep their tables beside these.
+    frames = [frame for path in sorted((out / "tables").glob("*.csv")) if "bench" in (frame := pd.read_csv(path))]
     kept = [frame for frame in frames if benches is None or frame["bench"].iloc[0] in benches]
     if not kept:
         raise ValueError(

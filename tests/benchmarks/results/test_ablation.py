@@ -163,6 +163,7 @@ def test_tables_are_read_in_the_order_of_the_data_sets(tmp_path):
     for number, (data, backbone) in enumerate(trials_read):
         frame = pd.DataFrame({"bench": ["factorial"], "data": [data], "backbone": [backbone]})
         frame.to_csv(tmp_path / "tables" / f"{number}.csv", index=False)
+    pd.DataFrame({"strategy": ["margin"]}).to_csv(tmp_path / "tables" / "of another page.csv", index=False)
     assert read_tables(tmp_path)["data"].tolist() == ["coins", "blood cells", "blood cells 100:1", "toy"]
 
 
