@@ -149,7 +149,9 @@ def test_every_job_is_listed_and_cancelled_and_results_keep_their_own_words(brow
     button = page.get_by_role("button", name="Train B alone")
     for epochs in ("100000", "99999", "99998"):
         put(page, f"B: {EPOCHS}", epochs)
-        expect(button).to_be_enabled(timeout=LONG)
+        # The estimate is the last thing that is drawn, so nothing moves under the pointer any more.
+        expect(page.locator("section.run[data-state=ready]")).to_contain_text("At most about", timeout=LONG)
+        expect(page.locator("section.run pre")).to_contain_text(epochs)
         button.click()
         expect(page.locator("#jobs li", has_text=f"Epochs {epochs}")).to_be_visible(timeout=LONG)
     expect(page.locator("#jobs")).to_have_attribute("data-n", "3", timeout=LONG)

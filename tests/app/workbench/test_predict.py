@@ -2,6 +2,7 @@
 
 import csv
 import sys
+import threading
 import time
 from importlib import import_module
 from io import StringIO
@@ -37,11 +38,13 @@ def store(cache, tmp_path_factory):
 
 @pytest.fixture
 def in_thread(monkeypatch):
-    """Run the functions of the process in this one."""
+    """Run the functions of the process in this one, one after another, as the process does."""
+    one_at_a_time = threading.Lock()
 
     def call(self, name, *arguments):
         module, function = name.rsplit(".", 1)
-        return getattr(import_module(f"{MODULES}.{module}"), function)(*arguments)
+        with one_at_a_time:
+            return getattr(import_module(f"{MODULES}.{module}"), function)(*arguments)
 
     monkeypatch.setattr(PredictionProcess, "call", call)
 
