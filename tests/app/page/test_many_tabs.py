@@ -1,8 +1,5 @@
 """Many tabs of one browser, which share six connections, so that no tab may keep one open."""
 
-import json
-import urllib.request
-
 import pytest
 from driving import ENDLESS, LONG, cancel_all, jobs_of, train
 from playwright.sync_api import expect
@@ -39,8 +36,3 @@ def test_a_tab_keeps_no_connection(look):
     assert kinds
     assert "eventsource" not in kinds
     assert page.evaluate("typeof window.gradio_config") == "undefined"
-
-
-def test_the_api_is_not_loaded_by_the_page(untouched):
-    with urllib.request.urlopen(untouched.url + "frostbench/api/jobs", timeout=30) as answer:
-        assert json.load(answer)["unfinished"] == 0

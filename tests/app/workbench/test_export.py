@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 import frostbench
 from frostbench.app.workbench.export.answers import answers
+from frostbench.app.workbench.export.commands import commands
 from frostbench.app.workbench.predict.process import MODULES, PredictionProcess
 from frostbench.app.workbench.routes import routes
 from frostbench.app.workspace import Workspace
@@ -22,6 +23,7 @@ from frostbench.benchmarks.runs.runner import run_bench
 from frostbench.benchmarks.runs.store import read_record
 from frostbench.benchmarks.settings.parsing import parse
 from frostbench.benchmarks.settings.plan import BenchSpec
+from frostbench.embedcache.labels.corrections import Correction, add_corrections
 from frostbench.embedcache.splits.finding import settings_of_split, split_with_hash
 from frostbench.embedcache.table import read_table
 
@@ -132,6 +134,17 @@ def test_its_commands_train_the_same_runs(ask, setting, here, cache):
     assert {key_of(table, split, spec) for spec in row.specs} == set(setting["keys"])
     assert settings_of_split(cache, record.data.split).seed == 7
     assert f"frostbench export again.yaml {bench.preset} --out head" in text
+
+
+def test_commands_that_would_train_other_runs_are_not_given(cache, tmp_path):
+    table, store = read_table(cache), tmp_path / "results"
+    old, new = table.class_names[table.labels[0]], table.class_names[1 - min(1, table.labels[0])]
+    add_corrections(tmp_path / "labels.csv", [Correction(str(table.ids[0]), old, new)])
+    bench = {"caches": (str(cache),), "store": str(store), "preset": "plain", "base": SHORT, "seeds": (0,)}
+    list(run_bench(BenchSpec(**bench, labels={"file": str(tmp_path / "labels.csv")})))
+    (folder,) = (store / "runs").iterdir()
+    with pytest.raises(ValueError, match="would train other runs: these were trained with other labels"):
+        commands(store, [read_record(store, folder.name)], cache)
 
 
 def test_a_split_that_is_not_kept_is_told(cache):

@@ -1,6 +1,6 @@
 // The images that B fixes or breaks, or that both get wrong; one of them large, with the images it resembles.
 import { api } from "../shared/api.js";
-import { count, h, middle } from "../shared/dom.js";
+import { arrows, count, h, middle } from "../shared/dom.js";
 import { picture } from "../shared/pictures.js";
 import { className, flips, inCell, state } from "./state.js";
 
@@ -30,16 +30,6 @@ function tile(i, place, here) {
   const { ids, labels } = state.found, label = className(labels[i]);
   const shown = here ? picture(here, ids[i], { alt: `${ids[i]}: ${label}` }) : h("span", { class: "picture missing" }, "no picture");
   return h("button", { type: "button", class: "shot", tabindex: place ? "-1" : "0", title: `${ids[i]}\n${label}`, "data-id": ids[i], click: () => inspect(i) }, shown, h("span", { class: "line" }, middle(label, 16)), answer("a", i), answer("b", i));
-}
-
-function arrows(event) {
-  const all = [...event.currentTarget.querySelectorAll(".shot")], at = all.indexOf(document.activeElement);
-  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
-  if (at < 0 || next === undefined || !all[next]) return;
-  event.preventDefault();
-  all[at].tabIndex = -1;
-  all[next].tabIndex = 0;
-  all[next].focus();
 }
 
 function inspect(i) {

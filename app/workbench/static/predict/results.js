@@ -1,7 +1,7 @@
 // What the heads predict: progress, filters, pictures, and the sliders that move the probabilities.
 import { api } from "../shared/api.js";
 import { fail } from "../shared/bar.js";
-import { count, h, middle, renew } from "../shared/dom.js";
+import { arrows, count, h, middle, renew } from "../shared/dom.js";
 import { markOf } from "./heads.js";
 import { inspect } from "./inspector.js";
 import { FILTERS, adjustment, chosen, className, cuts, state, unlike, unread, unsure } from "./state.js";
@@ -89,16 +89,6 @@ function tile(i, place) {
   const said = found.heads.map((head, at) => h("span", { class: "line said" }, found.heads.length > 1 ? h("b", { class: markOf(at) }, `${at + 1}`) : "", h("span", { class: "name" }, className(at, head.classes[i])), percent(head.probabilities[i])));
   const flags = [unlike(i) ? h("span", { class: "chip bad" }, `unlike training${found.heads.length > 1 ? ` ${found.heads.flatMap((head, at) => (head.unlike[i] ? [at + 1] : [])).join(", ")}` : ""}`) : null, unsure(i) ? h("span", { class: "chip" }, "not sure") : null];
   return h("button", { type: "button", class: "shot", tabindex: place ? "-1" : "0", title: name, "data-image": i, click: () => inspect(i) }, pictureOf(i), h("span", { class: "line name" }, middle(name.split("/").at(-1), 18)), said, h("span", { class: "flags" }, flags));
-}
-
-function arrows(event) {
-  const all = [...event.currentTarget.querySelectorAll("button.shot")], at = all.indexOf(document.activeElement);
-  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
-  if (at < 0 || next === undefined || !all[next]) return;
-  event.preventDefault();
-  all[at].tabIndex = -1;
-  all[next].tabIndex = 0;
-  all[next].focus();
 }
 
 async function save() {

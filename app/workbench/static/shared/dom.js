@@ -38,6 +38,17 @@ export function renew(element, ...children) {
   now[Math.min(at, now.length - 1)]?.focus({ preventScroll: true });
 }
 
+/** Move the focus among the pictures of a gallery with the arrow keys, Home and End; one of them is a tab stop. */
+export function arrows(event) {
+  const all = [...event.currentTarget.querySelectorAll("button.shot")], at = all.indexOf(document.activeElement);
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (at < 0 || next === undefined || !all[next]) return;
+  event.preventDefault();
+  all[at].tabIndex = -1;
+  all[next].tabIndex = 0;
+  all[next].focus();
+}
+
 /** Return a number with a sign and a true minus. */
 export function signed(value, digits) {
   const text = Math.abs(value).toFixed(digits);
